@@ -1,0 +1,86 @@
+//! Stable codes for everything a user can see go wrong. Each has a page in `docs/errors/`.
+
+use std::fmt;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident = $text:literal, $status:literal, $title:literal;)*) => {
+        /// A stable error code with its HTTP status and its title.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Code { $($(#[$doc])* $variant,)* }
+
+        impl Code {
+            pub const ALL: &[Code] = &[$(Code::$variant,)*];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Code::$variant => $text,)* }
+            }
+
+            pub fn status(self) -> u16 {
+                match self { $(Code::$variant => $status,)* }
+            }
+
+            pub fn title(self) -> &'static str {
+                match self { $(Code::$variant => $title,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    // The scope is wrong: the caller's fault, nothing executed.
+    ScopeSyntax = "scope_syntax", 400, "the scope cannot be read";
+    ScopeMeaning = "scope_meaning", 400, "the scope means nothing";
+    ScopeTooLong = "scope_too_long", 431, "the scope is too long";
+    ScopeTooDeep = "scope_too_deep", 400, "the scope is nested too deeply";
+    ScopeRepeated = "scope_repeated", 400, "the request has more than one scope";
+    UnknownSite = "unknown_site", 400, "the scope names a site that is not known here";
+    UnknownService = "unknown_service", 400, "the scope names a service that is not known here";
+    UnknownFunction = "unknown_function", 400, "the scope calls a function that does not exist";
+    NoSiteLeft = "no_site_left", 503, "no reachable site is left for the scope";
+
+    // The request is wrong or cannot be carried out here: nothing executed.
+    BadRequest = "bad_request", 400, "the request cannot be forwarded";
+    LoopDetected = "loop_detected", 508, "the request came back to where it was";
+    NotAvailable = "not_available", 501, "this version cannot do that yet";
+    PageToken = "page_token", 400, "the page token cannot be used";
+    BodyTooLarge = "body_too_large", 413, "the body is too large to be read";
+    BodyUnreadable = "body_unreadable", 502, "an answer could not be read as a list";
+    UpgradeNotPossible = "upgrade_not_possible", 400, "the upgrade cannot be carried out under this scope";
+
+    // Correlation.
+    CorrelationLost = "correlation_lost", 503, "the workflow's scope is no longer known";
+    CorrelationFull = "correlation_full", 503, "too many scoped workflows are under way";
+
+    // Upstream and peers.
+    UpstreamUnreachable = "upstream_unreachable", 502, "the service did not accept the request";
+    UpstreamFailed = "upstream_failed", 502, "the service broke off before it answered";
+    UpstreamTimeout = "upstream_timeout", 504, "the service did not answer in time";
+    PeerUnreachable = "peer_unreachable", 502, "the site cannot be reached";
+    PeerFailed = "peer_failed", 502, "the link to the site broke before the answer";
+    PeerTimeout = "peer_timeout", 504, "the site did not answer in time";
+    PeerBusy = "peer_busy", 503, "too many requests to the site are under way";
+    PeerRefused = "peer_refused", 403, "the site does not accept this peer";
+    UnknownOutcome = "unknown_outcome", 504, "the answer was lost; the request may have executed";
+    IncompleteList = "incomplete_list", 503, "a site's part of the list is missing";
+    ShuttingDown = "shutting_down", 503, "the agent is shutting down";
+    Internal = "internal", 500, "a defect in Cheops";
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique() {
+        let mut seen: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), Code::ALL.len());
+    }
+}

@@ -1,0 +1,21 @@
+//! The words of Cheops as types: names, verb classes, plans, receipts, limits and error codes.
+//!
+//! Every other crate speaks in these. Nothing here performs I/O, reads a clock or knows an
+//! application.
+
+mod code;
+pub mod headers;
+mod limits;
+mod name;
+mod plan;
+mod problem;
+mod receipt;
+mod verb;
+
+pub use code::Code;
+pub use limits::{Limit, Limits};
+pub use name::{InvalidName, ServiceName, SiteName, is_name};
+pub use plan::{Consistency, Plan};
+pub use problem::Problem;
+pub use receipt::{InvalidReceipt, Outcome, PlanKind, Receipt, Visit};
+pub use verb::VerbClass;

@@ -1,0 +1,105 @@
+//! Every bound has a name with its unit, a default, a counter of the times it was hit and a
+//! documented answer (`docs/limits.md`).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! limits {
+    ($($(#[$doc:meta])* $field:ident / $variant:ident : $type:ty = $default:expr, $answer:literal;)*) => {
+        /// The bounds of one agent, as configured under `[limits]`.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Limits { $($(#[$doc])* pub $field: $type,)* }
+
+        impl Default for Limits {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        /// A bound by its name, to count the times it was hit.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Limit { $($variant,)* }
+
+        impl Limit {
+            pub const ALL: &[Limit] = &[$(Limit::$variant,)*];
+
+            pub fn name(self) -> &'static str {
+                match self { $(Limit::$variant => stringify!($field),)* }
+            }
+
+            /// What a caller gets when the bound is hit.
+            pub fn answer(self) -> &'static str {
+                match self { $(Limit::$variant => $answer,)* }
+            }
+
+            pub fn value(self, limits: &Limits) -> u64 {
+                match self { $(Limit::$variant => limits.$field as u64,)* }
+            }
+        }
+
+        static HITS: [AtomicU64; Limit::ALL.len()] = [const { AtomicU64::new(0) }; Limit::ALL.len()];
+    };
+}
+
+limits! {
+    /// Longest request or response head that is read.
+    head_max_bytes / HeadBytes: usize = 128 * 1024, "431";
+    /// Most header fields in one head.
+    head_fields_max / HeadFields: usize = 200, "431";
+    /// Longest time to read a request head.
+    head_timeout_ms / HeadTimeout: u64 = 30_000, "the connection is closed";
+    /// Longest scope.
+    scope_max_bytes / ScopeBytes: usize = 4096, "431 scope_too_long";
+    /// Deepest nesting of a scope.
+    scope_max_depth / ScopeDepth: usize = 32, "400 scope_too_deep";
+    /// Open client connections per core.
+    connections_max / Connections: usize = 16_384, "new connections wait in the kernel's queue";
+    /// Idle connections kept to one service, per core.
+    upstream_idle_max / UpstreamIdle: usize = 256, "further idle connections are closed";
+    /// Longest time to connect to a service.
+    upstream_connect_timeout_ms / UpstreamConnect: u64 = 2_000, "502 upstream_unreachable";
+    /// Longest time until a service's answer begins.
+    upstream_timeout_ms / UpstreamTimeout: u64 = 60_000, "504 upstream_timeout";
+    /// Longest time to connect to a peer, TLS included.
+    peer_connect_timeout_ms / PeerConnect: u64 = 2_000, "502 peer_unreachable or 504 peer_timeout";
+    /// Longest time until a forwarded request's answer begins.
+    peer_timeout_ms / PeerTimeout: u64 = 15_000, "504 peer_timeout";
+    /// Requests under way to one peer, per core.
+    peer_inflight_max / PeerInflight: usize = 1024, "503 peer_busy";
+    /// Bodies of at least this length, or of unknown length, use a connection of their own kind.
+    bulk_min_bytes / BulkBytes: u64 = 256 * 1024, "none: the body takes the peer's bulk connection";
+    /// How long an unused connection to a peer is kept.
+    peer_idle_s / PeerIdle: u64 = 300, "the connection is closed";
+    /// Time between two heartbeats to a peer.
+    heartbeat_interval_ms / HeartbeatInterval: u64 = 1_000, "none";
+    /// Heartbeats without an answer after which a peer counts as down.
+    heartbeat_misses_max / HeartbeatMisses: u64 = 3, "none: the site is tried last under `;` and `|`";
+    /// Additional time a read under `|` waits for its first site before a second one is asked.
+    hedge_after_ms / HedgeAfter: u64 = 100, "none: a second site is asked";
+    /// Longest answer of one site that a merge reads.
+    gather_body_max_bytes / GatherBody: usize = 16 * 1024 * 1024, "the site is marked body_too_large in the receipt";
+    /// Sites that one merge asks at the same time.
+    gather_parallel_max / GatherParallel: usize = 32, "further sites wait for a place";
+    /// Longest request body that is kept so that it can be sent again to another site.
+    replay_body_max_bytes / ReplayBody: usize = 1024 * 1024, "none: a longer body is sent once; no other site is tried after it began";
+    /// Scoped workflows that are remembered.
+    correlation_max / Correlation: usize = 262_144, "503 correlation_full";
+    /// How long a workflow's scope is remembered after its last use.
+    correlation_idle_s / CorrelationIdle: u64 = 300, "503 correlation_lost for a later call";
+    /// How long open requests may take to end when the agent stops or a listener goes away.
+    drain_timeout_ms / Drain: u64 = 10_000, "the connection is closed";
+}
+
+impl Limit {
+    /// Counts one hit.
+    pub fn hit(self) {
+        HITS[self as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often the bound was hit since the process started.
+    pub fn hits(self) -> u64 {
+        HITS[self as usize].load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,294 @@
+//! Printing and reading a receipt's header form.
+
+use std::fmt::Write as _;
+
+use super::{Outcome, PlanKind, Receipt, Visit};
+use crate::{ServiceName, SiteName};
+
+/// Why a text is not a receipt.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a receipt: {what} at byte {at}")]
+pub struct InvalidReceipt {
+    pub what: &'static str,
+    pub at: usize,
+}
+
+pub(super) fn print(receipt: &Receipt) -> String {
+    let mut out = String::with_capacity(96);
+    let _ = write!(out, "plan={}", receipt.plan);
+    if !receipt.complete {
+        out.push_str(", complete=?0");
+    }
+    print_visits(&mut out, "sites", &receipt.sites);
+    if !receipt.workflow.is_empty() {
+        print_visits(&mut out, "workflow", &receipt.workflow);
+    }
+    if let Some(operation) = &receipt.operation {
+        out.push_str(", operation=");
+        print_string(&mut out, operation);
+    }
+    out
+}
+
+fn print_visits(out: &mut String, key: &str, visits: &[Visit]) {
+    let _ = write!(out, ", {key}=(");
+    for (i, visit) in visits.iter().enumerate() {
+        if i > 0 {
+            out.push(' ');
+        }
+        print_string(out, &visit.site);
+        if let Some(service) = &visit.service {
+            out.push_str(";service=");
+            print_string(out, service);
+        }
+        let _ = write!(out, ";outcome={}", visit.outcome);
+        if let Some(status) = visit.status {
+            let _ = write!(out, ";status={status}");
+        }
+        if let Some(error) = &visit.error {
+            out.push_str(";error=");
+            print_string(out, error);
+        }
+        if let Some(items) = visit.items {
+            let _ = write!(out, ";items={items}");
+        }
+    }
+    out.push(')');
+}
+
+/// Structured Field strings hold printable ASCII; anything else becomes `?`.
+fn print_string(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            ' '..='~' => out.push(c),
+            _ => out.push('?'),
+        }
+    }
+    out.push('"');
+}
+
+pub(super) fn parse(text: &str) -> Result<Receipt, InvalidReceipt> {
+    let mut reader = Reader {
+        text: text.as_bytes(),
+        at: 0,
+    };
+    let mut receipt = Receipt::new(PlanKind::Local, Vec::new());
+    let mut has_plan = false;
+    loop {
+        reader.spaces();
+        let key = reader.token()?;
+        let known = matches!(key, "plan" | "complete" | "sites" | "workflow" | "operation");
+        if !known {
+            return reader.fail("an unknown key");
+        }
+        reader.expect(b'=', "`=` is missing")?;
+        match key {
+            "plan" => {
+                let token = reader.token()?;
+                let Some(kind) = PlanKind::from_token(token) else {
+                    return reader.fail("an unknown plan");
+                };
+                receipt.plan = kind;
+                has_plan = true;
+            }
+            "complete" => receipt.complete = reader.boolean()?,
+            "sites" => receipt.sites = reader.visits()?,
+            "workflow" => receipt.workflow = reader.visits()?,
+            _ => receipt.operation = Some(reader.string()?),
+        }
+        reader.spaces();
+        if reader.peek().is_none() {
+            break;
+        }
+        reader.expect(b',', "`,` is missing")?;
+    }
+    if has_plan {
+        Ok(receipt)
+    } else {
+        reader.fail("the plan is missing")
+    }
+}
+
+struct Reader<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    fn fail<T>(&self, what: &'static str) -> Result<T, InvalidReceipt> {
+        Err(InvalidReceipt { what, at: self.at })
+    }
+
+    fn spaces(&mut self) {
+        while self.peek() == Some(b' ') {
+            self.at += 1;
+        }
+    }
+
+    fn expect(&mut self, byte: u8, what: &'static str) -> Result<(), InvalidReceipt> {
+        if self.peek() == Some(byte) {
+            self.at += 1;
+            Ok(())
+        } else {
+            self.fail(what)
+        }
+    }
+
+    fn token(&mut self) -> Result<&'a str, InvalidReceipt> {
+        let start = self.at;
+        while self
+            .peek()
+            .is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+        {
+            self.at += 1;
+        }
+        match std::str::from_utf8(&self.text[start..self.at]) {
+            Ok(token) if !token.is_empty() => Ok(token),
+            _ => self.fail("a word is missing"),
+        }
+    }
+
+    fn number<T: std::str::FromStr>(&mut self) -> Result<T, InvalidReceipt> {
+        let token = self.token()?;
+        token.parse().or_else(|_| self.fail("a number is missing"))
+    }
+
+    fn boolean(&mut self) -> Result<bool, InvalidReceipt> {
+        self.expect(b'?', "`?0` or `?1` is missing")?;
+        match self.token()? {
+            "0" => Ok(false),
+            "1" => Ok(true),
+            _ => self.fail("`?0` or `?1` is missing"),
+        }
+    }
+
+    fn string(&mut self) -> Result<String, InvalidReceipt> {
+        self.expect(b'"', "a string is missing")?;
+        let mut out = String::new();
+        loop {
+            let Some(byte) = self.peek() else {
+                return self.fail("a string is not closed");
+            };
+            self.at += 1;
+            match byte {
+                b'"' => return Ok(out),
+                b'\\' => {
+                    let Some(escaped @ (b'"' | b'\\')) = self.peek() else {
+                        return self.fail("a wrong escape");
+                    };
+                    self.at += 1;
+                    out.push(escaped as char);
+                }
+                b' '..=b'~' => out.push(byte as char),
+                _ => return self.fail("a wrong character in a string"),
+            }
+        }
+    }
+
+    fn visits(&mut self) -> Result<Vec<Visit>, InvalidReceipt> {
+        self.expect(b'(', "`(` is missing")?;
+        let mut visits = Vec::new();
+        loop {
+            self.spaces();
+            if self.peek() == Some(b')') {
+                self.at += 1;
+                return Ok(visits);
+            }
+            visits.push(self.visit()?);
+        }
+    }
+
+    fn visit(&mut self) -> Result<Visit, InvalidReceipt> {
+        let site = self.string()?;
+        let Ok(site) = SiteName::new(&site) else {
+            return self.fail("a wrong site name");
+        };
+        let mut visit = Visit {
+            site,
+            service: None,
+            outcome: Outcome::Unknown,
+            status: None,
+            error: None,
+            items: None,
+        };
+        while self.peek() == Some(b';') {
+            self.at += 1;
+            let key = self.token()?;
+            self.expect(b'=', "`=` is missing")?;
+            match key {
+                "service" => {
+                    let name = self.string()?;
+                    let Ok(name) = ServiceName::new(&name) else {
+                        return self.fail("a wrong service name");
+                    };
+                    visit.service = Some(name);
+                }
+                "outcome" => {
+                    let token = self.token()?;
+                    let Some(outcome) = Outcome::from_token(token) else {
+                        return self.fail("an unknown outcome");
+                    };
+                    visit.outcome = outcome;
+                }
+                "status" => visit.status = Some(self.number()?),
+                "error" => visit.error = Some(self.string()?),
+                "items" => visit.items = Some(self.number()?),
+                _ => return self.fail("an unknown parameter"),
+            }
+        }
+        Ok(visit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(name: &str) -> SiteName {
+        SiteName::new(name).unwrap()
+    }
+
+    #[test]
+    fn prints_and_reads_back() {
+        let mut receipt = Receipt::new(PlanKind::Gather, vec![Visit::executed(&site("paris"), 200)]);
+        receipt.sites[0].items = Some(3);
+        receipt.sites.push(Visit::failed(
+            &site("1"),
+            Outcome::NotExecuted,
+            "a \"quoted\" \\ thing",
+        ));
+        receipt.workflow.push(Visit {
+            service: Some(ServiceName::new("B").unwrap()),
+            ..Visit::executed(&site("nantes"), 201)
+        });
+        receipt.complete = false;
+        receipt.operation = Some("op-1".into());
+        let text = receipt.to_header();
+        assert_eq!(
+            text,
+            r#"plan=gather, complete=?0, sites=("paris";outcome=executed;status=200;items=3 "1";outcome=not-executed;error="a \"quoted\" \\ thing"), workflow=("nantes";service="B";outcome=executed;status=201), operation="op-1""#
+        );
+        assert_eq!(Receipt::parse(&text), Ok(receipt));
+    }
+
+    #[test]
+    fn refuses_what_is_not_a_receipt() {
+        for text in [
+            "",
+            "plan",
+            "plan=x",
+            "sites=()",
+            "plan=local, sites=(",
+            "plan=local, sites=(\"a",
+            "plan=local,",
+        ] {
+            assert!(Receipt::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,1 +1,27 @@
-fn main() {}
+//! `cheops`, the agent of one site and the command line to it.
+//!
+//! The only crate that knows the wall clock, the environment and the terminal. It reads the
+//! configuration, starts the others and tells what they do; it never decides where a request
+//! executes.
+
+mod admin;
+mod ca;
+mod cli;
+mod config;
+mod demo;
+mod example_app;
+mod logging;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let done = logging::init(cli.verbosity()).and_then(|()| cli.execute());
+    done.unwrap_or_else(|error| cli::report(&error))
+}

@@ -1,1 +1,33 @@
-//! Placeholder.
+//! The wires: one current-thread runtime per core with its own listeners and pools, TLS, the peer
+//! link, bodies and deadlines.
+//!
+//! Guarantees: nothing is buffered without a bound; a failed send says whether the other side can
+//! have seen the request. It never looks at a scope, a plan or a glue.
+
+mod bind;
+mod body;
+mod clock;
+mod core;
+mod drain;
+mod executor;
+mod lane;
+mod peer;
+mod pool;
+mod replay;
+mod send_error;
+mod serve;
+mod stream;
+mod tls;
+mod upstream;
+
+pub use bind::{BindError, bind};
+pub use body::{Body, BoxError, Progress};
+pub use clock::{Clock, Deadline, Expired};
+pub use core::{Command, CoreHandle, CoreOptions, ListenerId, spawn_core};
+pub use executor::LocalExecutor;
+pub use peer::{Bulk, PeerLink, PeerOptions};
+pub use replay::Replay;
+pub use send_error::{SendError, SendErrorKind};
+pub use serve::{Connection, Handler, ServeOptions};
+pub use tls::{MeshTls, TlsError, client_tls, server_tls};
+pub use upstream::{Upstream, UpstreamHttp, UpstreamOptions, UpstreamTarget};

@@ -1,1 +1,30 @@
-//! Placeholder.
+//! A request's life at one agent: identify, scope, check, plan, execute, answer.
+//!
+//! A plain request passes through with what a plain proxy would do and nothing else. For any other
+//! the answer carries a receipt, and a request whose answer was lost is never repeated unless it
+//! certainly did not execute or only reads. It knows no application and keeps nothing on disk.
+
+mod answer;
+mod attempt;
+mod carry;
+mod client_port;
+mod correlation;
+mod counters;
+mod execute;
+mod gather;
+mod head;
+mod job;
+mod key;
+mod order;
+mod peer_port;
+mod proxy;
+mod tunnel;
+mod view;
+mod world;
+
+pub use correlation::Correlation;
+pub use counters::{Counted, Counters};
+pub use key::KeyMaker;
+pub use proxy::{Proxy, Role, Shared, Tag};
+pub use view::WorldView;
+pub use world::{ServiceEntry, World};

@@ -55,6 +55,7 @@ codes! {
     UpstreamUnreachable = "upstream_unreachable", 502, "the service did not accept the request";
     UpstreamFailed = "upstream_failed", 502, "the service broke off before it answered";
     UpstreamTimeout = "upstream_timeout", 504, "the service did not answer in time";
+    PeerDown = "peer_down", 502, "the site does not answer heartbeats";
     PeerUnreachable = "peer_unreachable", 502, "the site cannot be reached";
     PeerFailed = "peer_failed", 502, "the link to the site broke before the answer";
     PeerTimeout = "peer_timeout", 504, "the site did not answer in time";

@@ -11,7 +11,5 @@ pub const INTERNAL_PREFIX: &str = "x-cheops-";
 pub const PEER_SERVICE: &str = "x-cheops-service";
 /// Agent to agent: the scope of the workflow, in its full form.
 pub const PEER_SCOPE: &str = "x-cheops-scope";
-/// Agent to agent: the time that is left for the request, in milliseconds.
-pub const PEER_BUDGET: &str = "x-cheops-budget-ms";
 /// Agent to agent: where heartbeats are answered.
 pub const PEER_HEARTBEAT_PATH: &str = "/.cheops/heartbeat";

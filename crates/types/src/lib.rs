@@ -4,6 +4,7 @@
 //! application.
 
 mod code;
+mod distances;
 pub mod headers;
 mod limits;
 mod name;
@@ -13,6 +14,7 @@ mod receipt;
 mod verb;
 
 pub use code::Code;
+pub use distances::{Distances, Health, Pulse};
 pub use limits::{Limit, Limits};
 pub use name::{InvalidName, ServiceName, SiteName, is_name};
 pub use plan::{Consistency, Plan};

@@ -65,7 +65,9 @@ limits! {
     /// Longest time to connect to a peer, TLS included.
     peer_connect_timeout_ms / PeerConnect: u64 = 2_000, "502 peer_unreachable or 504 peer_timeout";
     /// Longest time until a forwarded request's answer begins.
-    peer_timeout_ms / PeerTimeout: u64 = 15_000, "504 peer_timeout";
+    peer_timeout_ms / PeerTimeout: u64 = 30_000, "504 peer_timeout";
+    /// Time between two pings on an open connection to a peer, and longest time until one is answered.
+    peer_ping_ms / PeerPing: u64 = 5_000, "the connection is closed; its requests end as peer_failed or unknown_outcome";
     /// Requests under way to one peer, per core.
     peer_inflight_max / PeerInflight: usize = 1024, "503 peer_busy";
     /// Bodies of at least this length, or of unknown length, use a connection of their own kind.
@@ -82,6 +84,10 @@ limits! {
     gather_body_max_bytes / GatherBody: usize = 16 * 1024 * 1024, "the site is marked body_too_large in the receipt";
     /// Sites that one merge asks at the same time.
     gather_parallel_max / GatherParallel: usize = 32, "further sites wait for a place";
+    /// Sites whose first page a merge of a paged list asks for ahead of their turn.
+    gather_prefetch_max / GatherPrefetch: usize = 8, "none: further sites follow on later pages";
+    /// Longest page token of a merged list.
+    page_token_max_bytes / PageToken: usize = 4096, "400 page_token; 502 body_unreadable when a site's own token does not fit";
     /// Longest request body that is kept so that it can be sent again to another site.
     replay_body_max_bytes / ReplayBody: usize = 1024 * 1024, "none: a longer body is sent once; no other site is tried after it began";
     /// Scoped workflows that are remembered.

@@ -1,2 +1,62 @@
-//! Placeholder.
-fn main() {}
+//! Checks, suites and benchmarks of the repository, as `cargo xtask <command>`.
+//!
+//! `verify` only reads, `fix` writes. Nothing here is part of the agent.
+
+mod bench;
+mod command;
+mod deny;
+mod docs;
+mod repo;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::repo::Repo;
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Checks, suites and benchmarks of the repository"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Check formatting, lints, dependency arrows, purity, names and documentation; write nothing
+    Verify(verify::Args),
+    /// Format, and apply what clippy can fix by itself
+    Fix,
+    /// Run the commands of the documentation and compare what they print
+    Docs,
+    /// Check dependencies against deny.toml; installs cargo-deny when it is missing
+    Deny,
+    /// Measure
+    #[command(subcommand)]
+    Bench(bench::Bench),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    let repo = Repo::find()?;
+    match command {
+        Command::Verify(args) => verify::run(&repo, &args),
+        Command::Fix => verify::fix(&repo),
+        Command::Docs => docs::run(&repo),
+        Command::Deny => deny::run(&repo),
+        Command::Bench(bench) => bench::run(&repo, bench),
+    }
+}

@@ -1,0 +1,256 @@
+//! The command line: what there is to type. What it does is in the modules below.
+
+mod ask;
+mod authority;
+mod output;
+mod scope;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use cheops_types::SiteName;
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+
+use crate::{ca, demo::DemoArgs, example_app::ExampleArgs, run::RunArgs};
+pub(crate) use output::{BAD_INPUT, BadInput, colours_wanted, print, report};
+
+/// Looked at in this order when no configuration is named.
+const CONFIG_PATHS: [&str; 2] = ["cheops.toml", "/etc/cheops/cheops.toml"];
+
+/// Requests run where the caller says: one application, many sites.
+#[derive(Debug, Parser)]
+#[command(name = "cheops", version, about, max_term_width = 100, after_help = "\
+Examples:
+  cheops demo                                three sites on this machine, to try
+  cheops run -c site1.toml                   one site
+  cheops scope check 'A: site1 ; site2'      judge a scope
+  cheops explain --service A 'site1 & site2' what a running agent would do
+
+Exit codes: 0 well, 1 it failed, 2 the input is wrong.")]
+pub(crate) struct Cli {
+    /// The admin socket of the agent to ask, instead of the configuration's
+    #[arg(long, global = true, value_name = "PATH", env = "CHEOPS_ADMIN")]
+    admin: Option<PathBuf>,
+    /// Log more: once for debug, twice for trace
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run one site
+    Run(RunArgs),
+    /// Start three sites with an example application on this machine
+    Demo(DemoArgs),
+    /// Work with scopes
+    #[command(subcommand)]
+    Scope(ScopeCommand),
+    /// Show the plan that a running agent would follow, with nothing executed
+    Explain(ExplainArgs),
+    /// Work with configurations
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Make the mesh's certificates
+    #[command(subcommand)]
+    Ca(CaCommand),
+    /// Show how a running agent is
+    Status(AskArgs),
+    /// Show the sites that a running agent knows, and how far away they are
+    Sites(AskArgs),
+    /// Show the services of a running agent
+    Services(AskArgs),
+    /// Show every limit of a running agent and how often it was hit
+    Limits(AskArgs),
+    /// Make a running agent read its configuration again
+    Reload(AskArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = "\
+Example:
+  cheops completions bash > ~/.local/share/bash-completion/completions/cheops")]
+    Completions { shell: clap_complete::Shell },
+    /// Run the example application
+    #[command(hide = true)]
+    ExampleApp(ExampleArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum ScopeCommand {
+    /// Judge a scope and print its canonical form
+    #[command(after_help = "\
+Without --config the scope's syntax and meaning are judged, not its names.
+
+Examples:
+  cheops scope check 'A: site1, B: site2 | site3'
+  cheops scope check --config site1.toml --json 'around(site1, 10ms)'")]
+    Check(ScopeCheckArgs),
+}
+
+#[derive(Debug, Args)]
+struct ScopeCheckArgs {
+    /// The scope, as in the X-Scope header
+    scope: String,
+    /// Judge names too: this configuration's sites and services
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  cheops explain --service A --method POST --path /items 'site1 ; site2'")]
+struct ExplainArgs {
+    /// The service that the request addresses
+    #[arg(long, value_name = "NAME")]
+    service: String,
+    #[arg(long, default_value = "GET")]
+    method: String,
+    /// The path of the request, with its query if it has one
+    #[arg(long, default_value = "/")]
+    path: String,
+    /// The scope, as in the X-Scope header; nothing for a request without one
+    #[arg(default_value = "")]
+    scope: String,
+    #[command(flatten)]
+    ask: AskArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Judge a configuration and the files that it names
+    Check {
+        #[command(flatten)]
+        config: ConfigArg,
+        /// Print JSON: the configuration as it is understood, or the errors
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a complete configuration with a comment on every key
+    #[command(after_help = "\
+Example:
+  cheops config example > cheops.toml")]
+    Example,
+}
+
+#[derive(Debug, Subcommand)]
+enum CaCommand {
+    /// Make the mesh's certificate authority: ca.pem and ca.key
+    Init {
+        /// Where the CA is kept
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        dir: PathBuf,
+        /// How long the CA counts
+        #[arg(long, default_value_t = ca::CA_DAYS, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        days: u32,
+        /// Replace a CA that is there; every site then needs a new certificate
+        #[arg(long)]
+        force: bool,
+    },
+    /// Make all that a site needs: <site>.pem, <site>.key and a copy of ca.pem
+    #[command(after_help = "\
+Example:
+  cheops ca init --dir mesh
+  cheops ca issue site1 --dir mesh --out /etc/cheops")]
+    Issue {
+        site: SiteName,
+        /// Where the CA is kept
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        dir: PathBuf,
+        /// Where the site's files go; the CA's directory if not given
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+        /// How long the certificate counts
+        #[arg(long, default_value_t = ca::SITE_DAYS, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        days: u32,
+        /// Replace files that are there
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+/// What every command that asks a running agent takes.
+#[derive(Debug, Args)]
+struct AskArgs {
+    #[command(flatten)]
+    config: ConfigArg,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The configuration of the site.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ConfigArg {
+    /// The site's configuration [default: ./cheops.toml, then /etc/cheops/cheops.toml]
+    #[arg(short = 'c', long = "config", value_name = "FILE", env = "CHEOPS_CONFIG")]
+    file: Option<PathBuf>,
+}
+
+impl ConfigArg {
+    /// The file that was named, or else the first of the usual ones that is there.
+    pub(crate) fn path(&self) -> Result<PathBuf, BadInput> {
+        if let Some(file) = &self.file {
+            return Ok(file.clone());
+        }
+        CONFIG_PATHS
+            .iter()
+            .map(Path::new)
+            .find(|path| path.exists())
+            .map(Path::to_owned)
+            .ok_or_else(|| {
+                BadInput(format!(
+                    "no configuration: there is no {}; name one with -c, or begin with `cheops config example > {}`",
+                    CONFIG_PATHS.join(" and no "),
+                    CONFIG_PATHS[0]
+                ))
+            })
+    }
+}
+
+impl Cli {
+    /// How much is to be logged, by `-v`.
+    pub(crate) fn verbosity(&self) -> u8 {
+        self.verbose
+    }
+
+    pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
+        let admin = self.admin.as_deref();
+        match self.command {
+            Command::Run(args) => crate::run::run(args),
+            Command::Demo(args) => crate::demo::run(&args),
+            Command::ExampleApp(args) => crate::example_app::run(args),
+            Command::Scope(ScopeCommand::Check(args)) => scope::check(&args),
+            Command::Explain(args) => ask::explain(admin, args),
+            Command::Config(ConfigCommand::Check { config, json }) => settings::check(&config, json),
+            Command::Config(ConfigCommand::Example) => settings::example(),
+            Command::Ca(CaCommand::Init { dir, days, force }) => authority::init(&dir, ca::Terms { days, force }),
+            Command::Ca(CaCommand::Issue {
+                site,
+                dir,
+                out,
+                days,
+                force,
+            }) => authority::issue(&site, &dir, out.as_deref().unwrap_or(&dir), ca::Terms { days, force }),
+            Command::Status(args) => ask::status(admin, &args),
+            Command::Sites(args) => ask::sites(admin, &args),
+            Command::Services(args) => ask::services(admin, &args),
+            Command::Limits(args) => ask::limits(admin, &args),
+            Command::Reload(args) => ask::reload(admin, &args),
+            Command::Completions { shell } => {
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut Self::command(), "cheops", &mut script);
+                print(&String::from_utf8_lossy(&script))?;
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The binary as a user meets it: what it prints where, and how it ends.
+
+use std::{
+    fs,
+    io::Read as _,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+fn cheops(dir: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cheops"));
+    command
+        .current_dir(dir)
+        .args(args)
+        .env_remove("CHEOPS_CONFIG")
+        .env_remove("CHEOPS_ADMIN")
+        .env_remove("CHEOPS_LOG");
+    command
+}
+
+fn output(dir: &Path, args: &[&str]) -> Output {
+    cheops(dir, args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[track_caller]
+fn ends(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+}
+
+#[test]
+fn scopes_are_judged() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = output(dir.path(), &["scope", "check", "A:a;b"]);
+    ends(&good, 0);
+    assert!(text(&good.stdout).starts_with("A: a ; b\n"), "{good:?}");
+    assert!(good.stderr.is_empty());
+
+    let json = output(dir.path(), &["scope", "check", "--json", "A: a & b"]);
+    ends(&json, 0);
+    let value: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(value["services"]["A"]["operator"], "&");
+
+    let bad = output(dir.path(), &["scope", "check", "A: a &"]);
+    ends(&bad, 2);
+    assert!(bad.stdout.is_empty());
+    assert!(text(&bad.stderr).contains("error[scope_syntax]"), "{bad:?}");
+
+    let bad = output(dir.path(), &["scope", "check", "--json", "A: a &"]);
+    ends(&bad, 2);
+    let value: Value = serde_json::from_slice(&bad.stdout).unwrap();
+    assert_eq!(value["code"], "scope_syntax");
+}
+
+#[test]
+fn names_are_judged_with_a_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = "site = \"site1\"\n[services.A]\nlisten = \"127.0.0.1:0\"\nupstream = \"http://127.0.0.1:1\"\n";
+    fs::write(dir.path().join("cheops.toml"), config).unwrap();
+    ends(&output(dir.path(), &["scope", "check", "A: sit1"]), 0);
+    ends(&output(dir.path(), &["scope", "check", "-c", "cheops.toml", "A: site1"]), 0);
+    let unknown = output(dir.path(), &["scope", "check", "-c", "cheops.toml", "A: sit1"]);
+    ends(&unknown, 2);
+    assert!(text(&unknown.stderr).contains("did you mean `site1`?"), "{unknown:?}");
+}
+
+#[test]
+fn configurations_are_judged() {
+    let dir = tempfile::tempdir().unwrap();
+    let none = output(dir.path(), &["config", "check", "-c", "no.toml"]);
+    ends(&none, 2);
+    assert!(text(&none.stderr).contains("cheops config example"), "{none:?}");
+
+    fs::write(dir.path().join("cheops.toml"), "sitee = \"a\"\n").unwrap();
+    let bad = output(dir.path(), &["config", "check"]);
+    ends(&bad, 2);
+    assert!(text(&bad.stderr).contains("cheops.toml:1:1"), "{bad:?}");
+    assert!(!text(&bad.stderr).contains('\u{1b}'), "no colours without a terminal");
+
+    let json = output(dir.path(), &["config", "check", "--json"]);
+    ends(&json, 2);
+    let value: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(value["ok"], false);
+    assert!(value["errors"].as_array().is_some_and(|errors| errors.len() > 1));
+}
+
+#[test]
+fn a_mesh_is_made_and_its_configuration_is_good() {
+    let dir = tempfile::tempdir().unwrap();
+    ends(&output(dir.path(), &["ca", "init", "--dir", "mesh"]), 0);
+    ends(&output(dir.path(), &["ca", "init", "--dir", "mesh"]), 2);
+    let issued = output(dir.path(), &["ca", "issue", "site1", "--dir", "mesh", "--out", "."]);
+    ends(&issued, 0);
+    let peer = text(&issued.stdout).split_once("\n\n[peer]").unwrap().1;
+    let config = format!(
+        "site = \"site1\"\n[services.A]\nlisten = \"127.0.0.1:0\"\nupstream = \"http://127.0.0.1:1\"\n[peer]{peer}"
+    );
+    fs::write(dir.path().join("cheops.toml"), config).unwrap();
+    let checked = output(dir.path(), &["config", "check", "--json"]);
+    ends(&checked, 0);
+    let value: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(value["config"]["site"], "site1");
+
+    let status = output(dir.path(), &["status"]);
+    ends(&status, 1);
+    assert!(text(&status.stderr).contains("no agent answers at"), "{status:?}");
+    assert!(text(&status.stderr).contains("data/site1/admin.sock"), "{status:?}");
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = cheops(dir.path(), &["config", "example"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut errors = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    assert!(child.wait().unwrap().success(), "{errors}");
+    assert_eq!(errors, "");
+}

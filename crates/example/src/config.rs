@@ -1,0 +1,30 @@
+//! What one process of the application runs.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use crate::Carry;
+
+/// One service of one instance of the application.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub service: Service,
+    /// The first id that the service gives; instances with far-apart bases never give the same.
+    pub id_base: u64,
+    /// Where the service keeps its storage file; made when missing.
+    pub data_dir: PathBuf,
+}
+
+#[derive(Debug, Clone)]
+pub enum Service {
+    /// Takes orders, says hello.
+    A {
+        /// Where this instance's B answers.
+        b_addr: SocketAddr,
+        carry: Carry,
+    },
+    /// Keeps items, has a string.
+    B {
+        /// What `GET /string` answers.
+        string: String,
+    },
+}

@@ -1,0 +1,6 @@
+//! The application over real sockets.
+
+mod orders;
+mod requests;
+mod resources;
+mod support;

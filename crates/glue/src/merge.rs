@@ -1,0 +1,114 @@
+//! From the pages of several sites to one page of the merged list.
+//!
+//! Without a sort key the merged list is the sites' lists one after the other, and a site's page is
+//! never cut in two. With one it is their sorted union. Either way the token of the next page says how
+//! far each site was taken.
+
+mod in_order;
+mod sorted;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use cheops_types::{Code, Problem, SiteName};
+
+use crate::{ListPage, Round, token::PageToken};
+
+/// One page of a merged list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Merged {
+    /// The first taken site's answer with the merged items and the token of the next page.
+    pub body: Vec<u8>,
+    /// What became of each site that was asked, parallel to [`Round::fetches`].
+    pub parts: Vec<Part>,
+    /// Whether there is no further page.
+    pub is_last: bool,
+}
+
+/// One site's part in a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    pub site: SiteName,
+    pub share: Share,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// So many of the page's items are the site's.
+    Taken(u32),
+    /// The site gave no page where its items belong: the merged list is not complete.
+    Missing,
+    /// The site's items come on a later page, for which it is asked again; its answer, or its failure,
+    /// says nothing about this one.
+    Later,
+}
+
+/// Why there is no page.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MergeError {
+    #[error("no site answered with a list")]
+    NothingAnswered,
+    #[error("the page tokens of the sites are too long to be carried in one of {max} bytes")]
+    TokenTooLong { max: usize },
+    /// The envelope could be read when its page was, so this is a defect.
+    #[error("the first site's answer cannot be extended: {0}")]
+    Envelope(String),
+}
+
+impl From<MergeError> for Problem {
+    fn from(error: MergeError) -> Self {
+        let code = match error {
+            MergeError::NothingAnswered | MergeError::TokenTooLong { .. } => Code::BodyUnreadable,
+            MergeError::Envelope(_) => Code::Internal,
+        };
+        Problem::new(code, error.to_string())
+    }
+}
+
+/// What a page consists of, before it is written.
+struct Selection {
+    /// Parallel to the round's fetches.
+    shares: Vec<Share>,
+    /// Items as (fetch, item of its page), in the order of the merged list.
+    items: Vec<(usize, usize)>,
+    next: Option<PageToken>,
+}
+
+pub(crate) fn merge(round: &Round<'_>, pages: &[Option<ListPage>]) -> Result<Merged, MergeError> {
+    assert_eq!(pages.len(), round.fetches().len(), "one answer for each question");
+    let shape = &round.query.shape;
+    let selection = match &shape.sort {
+        None => in_order::select(round, pages),
+        Some(key) => sorted::select(round, pages, key),
+    };
+    let taken = |share: &Share| matches!(share, Share::Taken(_));
+    let envelope = selection
+        .shares
+        .iter()
+        .position(taken)
+        .and_then(|place| pages[place].as_ref())
+        .ok_or(MergeError::NothingAnswered)?;
+    // Without paging every site was asked for everything.
+    let next = selection.next.as_ref().filter(|_| shape.paging.is_some());
+    let next = next.map(PageToken::encode);
+    let max = round.query.token_max_bytes;
+    if next.as_ref().is_some_and(|token| token.len() > max) {
+        return Err(MergeError::TokenTooLong { max });
+    }
+    let sites: Vec<_> = round.fetches().iter().map(|fetch| &fetch.site).collect();
+    let texts: Vec<Vec<&str>> = pages
+        .iter()
+        .map(|page| page.iter().flat_map(ListPage::items).collect())
+        .collect();
+    let items = selection
+        .items
+        .iter()
+        .map(|&(place, item)| (sites[place], texts[place][item]));
+    let body = write::page(shape, envelope, next.as_deref(), items)?;
+    let parts = sites.into_iter().cloned().zip(selection.shares);
+    Ok(Merged {
+        body,
+        parts: parts.map(|(site, share)| Part { site, share }).collect(),
+        is_last: next.is_none(),
+    })
+}

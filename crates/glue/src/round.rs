@@ -1,0 +1,98 @@
+//! One round of questions to sites, which makes one page of the merged list.
+
+use std::collections::HashSet;
+
+use cheops_types::{Problem, SiteName};
+
+use crate::{
+    GatherQuery, ListPage, MergeError, Merged, merge,
+    token::{Cursor, PageToken},
+};
+
+/// The sites to ask for one page of a merged list, and how their answers become it.
+#[derive(Debug, Clone)]
+pub struct Round<'q> {
+    pub(crate) query: &'q GatherQuery,
+    fetches: Vec<Fetch>,
+    /// Parallel to `fetches`.
+    pub(crate) cursors: Vec<Cursor>,
+    /// The first site of the scope that is not asked yet.
+    pub(crate) later: Option<SiteName>,
+}
+
+/// One question to one site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetch {
+    pub site: SiteName,
+    /// The query to send, without `?`; empty when there is none.
+    pub query: String,
+}
+
+impl<'q> Round<'q> {
+    pub(crate) fn new(query: &'q GatherQuery, sites: &[SiteName]) -> Result<Self, Problem> {
+        let mut seen = HashSet::new();
+        let sites: Vec<_> = sites.iter().filter(|site| seen.insert(*site)).collect();
+        let first_page = |site: &SiteName| Cursor {
+            site: site.clone(),
+            token: None,
+            skip: 0,
+        };
+        let mut later = None;
+        let cursors = match &query.position {
+            None if query.shape.sort.is_some() => sites.iter().map(|site| first_page(site)).collect(),
+            // In the order of the scope now, which breaks ties between equal keys.
+            Some(PageToken::Sorted(cursors)) => {
+                if let Some(cursor) = cursors.iter().find(|cursor| !seen.contains(&cursor.site)) {
+                    return Err(query.refuse_site(&cursor.site));
+                }
+                let of = |site: &&SiteName| cursors.iter().find(|cursor| cursor.site == **site);
+                sites.iter().filter_map(of).cloned().collect()
+            }
+            position => {
+                let (begin, token) = match position {
+                    Some(PageToken::InOrder { site, token }) => {
+                        let begin = sites.iter().position(|other| *other == site);
+                        (begin.ok_or_else(|| query.refuse_site(site))?, token.clone())
+                    }
+                    _ => (0, None),
+                };
+                let ahead = if query.limit.is_some() {
+                    query.prefetch_max
+                } else {
+                    sites.len()
+                };
+                let end = (begin + 1).saturating_add(ahead).min(sites.len());
+                later = sites.get(end).map(|site| (*site).clone());
+                let mut cursors: Vec<_> = sites[begin.min(end)..end]
+                    .iter()
+                    .map(|site| first_page(site))
+                    .collect();
+                if let Some(first) = cursors.first_mut() {
+                    first.token = token;
+                }
+                cursors
+            }
+        };
+        let fetches = cursors.iter().map(|cursor: &Cursor| Fetch {
+            site: cursor.site.clone(),
+            query: query.site_query(cursor.token.as_deref()),
+        });
+        Ok(Self {
+            query,
+            fetches: fetches.collect(),
+            cursors,
+            later,
+        })
+    }
+
+    /// Whom to ask and with what, in the order of the scope. All may be asked at the same time.
+    pub fn fetches(&self) -> &[Fetch] {
+        &self.fetches
+    }
+
+    /// Makes the page. `pages` are the answers to [`Round::fetches`], in the same order; none where a
+    /// site failed or its answer is not a list.
+    pub fn merge(&self, pages: &[Option<ListPage>]) -> Result<Merged, MergeError> {
+        merge::merge(self, pages)
+    }
+}

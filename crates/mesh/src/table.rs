@@ -1,0 +1,141 @@
+//! What heartbeats told: pure bookkeeping of health and distance.
+
+use std::collections::BTreeMap;
+
+use cheops_types::{Distances, Health, SiteName};
+
+/// A new measurement counts one part in this many.
+const SMOOTHING: u32 = 8;
+
+#[derive(Debug, Default, Clone)]
+struct Peer {
+    misses: u64,
+    round_trip_us: Option<u32>,
+    last_error: Option<String>,
+}
+
+/// The state of all peers as one site sees it.
+#[derive(Debug)]
+pub struct Table {
+    here: SiteName,
+    misses_max: u64,
+    peers: BTreeMap<SiteName, Peer>,
+    distances: Distances,
+}
+
+impl Table {
+    pub fn new(here: SiteName, misses_max: u64) -> Self {
+        Self {
+            here,
+            misses_max,
+            peers: BTreeMap::new(),
+            distances: Distances::default(),
+        }
+    }
+
+    pub fn distances(&self) -> &Distances {
+        &self.distances
+    }
+
+    pub fn last_error(&self, site: &str) -> Option<&str> {
+        self.peers.get(site)?.last_error.as_deref()
+    }
+
+    /// A heartbeat came back; `row` is what the peer measured itself. Returns whether the peer's
+    /// health changed.
+    pub fn answered(&mut self, site: &SiteName, round_trip_us: u32, row: BTreeMap<SiteName, u32>) -> bool {
+        let peer = self.peers.entry(site.clone()).or_default();
+        peer.misses = 0;
+        peer.last_error = None;
+        peer.round_trip_us = Some(match peer.round_trip_us {
+            // Widened: a round trip may take the whole range.
+            Some(old) => {
+                ((u64::from(old) * u64::from(SMOOTHING - 1) + u64::from(round_trip_us))
+                    / u64::from(SMOOTHING)) as u32
+            }
+            None => round_trip_us,
+        });
+        self.distances.set_row(site, row);
+        self.publish_own_row();
+        self.set_health(site, Health::Up)
+    }
+
+    /// A heartbeat failed. Returns whether the peer's health changed.
+    pub fn missed(&mut self, site: &SiteName, error: String) -> bool {
+        let peer = self.peers.entry(site.clone()).or_default();
+        peer.misses += 1;
+        peer.last_error = Some(error);
+        if peer.misses < self.misses_max {
+            return false;
+        }
+        // Distances of before a cut say nothing about after it.
+        peer.round_trip_us = None;
+        self.distances.set_row(site, BTreeMap::new());
+        self.publish_own_row();
+        self.set_health(site, Health::Down)
+    }
+
+    /// Keeps only the given peers.
+    pub fn retain(&mut self, keep: impl Fn(&SiteName) -> bool) {
+        self.peers.retain(|site, _| keep(site));
+        let old = std::mem::take(&mut self.distances);
+        for site in self.peers.keys() {
+            self.distances.set_health(site, old.health(site));
+            self.distances
+                .set_row(site, old.row(site).cloned().unwrap_or_default());
+        }
+        self.publish_own_row();
+    }
+
+    fn set_health(&mut self, site: &SiteName, health: Health) -> bool {
+        let changed = self.distances.health(site) != health;
+        self.distances.set_health(site, health);
+        changed
+    }
+
+    fn publish_own_row(&mut self) {
+        let own = self
+            .peers
+            .iter()
+            .filter_map(|(site, peer)| Some((site.clone(), peer.round_trip_us?)));
+        self.distances.set_row(&self.here, own.collect());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(name: &str) -> SiteName {
+        SiteName::new(name).unwrap()
+    }
+
+    #[test]
+    fn down_after_misses_and_up_at_once() {
+        let (here, b) = (site("a"), site("b"));
+        let mut table = Table::new(here.clone(), 3);
+        assert!(table.answered(&b, 800, BTreeMap::new()));
+        assert!(!table.missed(&b, "cut".into()));
+        assert!(!table.missed(&b, "cut".into()));
+        assert_eq!(table.distances().health("b"), Health::Up);
+        assert!(table.missed(&b, "cut".into()));
+        assert_eq!(table.distances().health("b"), Health::Down);
+        assert_eq!(table.distances().round_trip_us(&here, &b), None);
+        assert_eq!(table.last_error("b"), Some("cut"));
+        assert!(table.answered(&b, 1600, BTreeMap::new()));
+        assert_eq!(table.distances().round_trip_us(&here, &b), Some(1600));
+        table.answered(&b, 800, BTreeMap::new());
+        assert_eq!(table.distances().round_trip_us(&here, &b), Some(1500));
+    }
+
+    #[test]
+    fn a_peer_tells_its_own_distances() {
+        let (b, c) = (site("b"), site("c"));
+        let mut table = Table::new(site("a"), 3);
+        table.answered(&b, 800, [(c.clone(), 50)].into());
+        assert_eq!(table.distances().round_trip_us(&b, &c), Some(50));
+        assert_eq!(table.distances().round_trip_us(&c, &b), Some(50));
+        table.retain(|_| false);
+        assert_eq!(table.distances().round_trip_us(&b, &c), None);
+    }
+}

@@ -1,0 +1,116 @@
+//! One body type for requests and answers, so that the plain path needs no boxing.
+
+use std::{
+    cell::Cell,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http_body::{Body as _, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use crate::{pool::Lease, replay::Replayed};
+
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Counts the frames of a body that passed, to tell a slow body from a silent one.
+#[derive(Debug, Clone, Default)]
+pub struct Progress(Rc<Cell<u64>>);
+
+impl Progress {
+    pub(crate) fn frames(&self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// A body on its way through.
+pub enum Body {
+    Empty,
+    Full(Option<Bytes>),
+    /// A body as it arrives.
+    Incoming(Incoming),
+    /// An answer's body that gives its connection back to the pool when it was read to its end.
+    Leased(Incoming, Lease),
+    /// A request body that can be sent again as far as it was kept.
+    Replayed(Replayed),
+    Watched(Box<Body>, Progress),
+}
+
+impl Body {
+    pub fn full(bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        if bytes.is_empty() {
+            Self::Empty
+        } else {
+            Self::Full(Some(bytes))
+        }
+    }
+
+    /// Counts what passes, unless there is nothing to count.
+    pub fn watch(self) -> (Self, Option<Progress>) {
+        if self.is_end_stream() {
+            return (self, None);
+        }
+        let progress = Progress::default();
+        (Self::Watched(Box::new(self), progress.clone()), Some(progress))
+    }
+}
+
+impl From<Incoming> for Body {
+    fn from(incoming: Incoming) -> Self {
+        Self::Incoming(incoming)
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self.get_mut() {
+            Self::Empty => Poll::Ready(None),
+            Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Incoming(incoming) => Pin::new(incoming).poll_frame(cx).map_err(Into::into),
+            Self::Leased(incoming, lease) => {
+                let frame = ready!(Pin::new(&mut *incoming).poll_frame(cx));
+                match &frame {
+                    Some(Ok(_)) if incoming.is_end_stream() => lease.finish(),
+                    None => lease.finish(),
+                    Some(_) => {}
+                }
+                Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+            }
+            Self::Replayed(body) => body.poll_frame(cx),
+            Self::Watched(body, progress) => {
+                let frame = ready!(Pin::new(&mut **body).poll_frame(cx));
+                progress.0.set(progress.0.get() + 1);
+                Poll::Ready(frame)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty | Self::Full(None) => true,
+            Self::Full(Some(_)) => false,
+            Self::Incoming(incoming) | Self::Leased(incoming, _) => incoming.is_end_stream(),
+            Self::Replayed(body) => body.is_end_stream(),
+            Self::Watched(body, _) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty | Self::Full(None) => SizeHint::with_exact(0),
+            Self::Full(Some(bytes)) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Incoming(incoming) | Self::Leased(incoming, _) => incoming.size_hint(),
+            Self::Replayed(body) => body.size_hint(),
+            Self::Watched(body, _) => body.size_hint(),
+        }
+    }
+}

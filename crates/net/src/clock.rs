@@ -1,0 +1,207 @@
+//! Coarse deadlines: one sweep per core instead of one timer per request.
+//!
+//! A deadline fires at most [`TICK_MS`] late. Registering one costs a slab slot, no system call and
+//! no timer wheel.
+
+use std::{
+    cell::{Cell, RefCell},
+    future::Future,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use slab::Slab;
+
+use crate::Progress;
+
+const TICK_MS: u64 = 20;
+
+/// The answer of a future that ran out of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expired;
+
+struct Slot {
+    expires_at_ms: u64,
+    waker: Option<Waker>,
+}
+
+/// One core's clock. [`Clock::sweep`] must run as a local task for deadlines to fire.
+pub struct Clock {
+    start: Instant,
+    now_ms: Cell<u64>,
+    slots: RefCell<Slab<Slot>>,
+    /// Wakes the sweep when the first deadline is registered, so that an idle core sleeps.
+    sweeper: RefCell<Option<Waker>>,
+}
+
+impl Clock {
+    pub fn new() -> Rc<Self> {
+        Rc::new(Self {
+            start: Instant::now(),
+            now_ms: Cell::new(0),
+            slots: RefCell::default(),
+            sweeper: RefCell::default(),
+        })
+    }
+
+    /// Milliseconds since the core started, as of the last sweep or registration on an idle core.
+    pub fn now_ms(&self) -> u64 {
+        if self.slots.borrow().is_empty() {
+            self.refresh();
+        }
+        self.now_ms.get()
+    }
+
+    fn refresh(&self) {
+        self.now_ms.set(self.start.elapsed().as_millis() as u64);
+    }
+
+    pub fn deadline(self: &Rc<Self>, after_ms: u64) -> Deadline {
+        let now_ms = self.now_ms();
+        let mut slots = self.slots.borrow_mut();
+        if slots.is_empty()
+            && let Some(sweeper) = self.sweeper.borrow_mut().take()
+        {
+            sweeper.wake();
+        }
+        let key = slots.insert(Slot {
+            expires_at_ms: now_ms + after_ms,
+            waker: None,
+        });
+        Deadline {
+            clock: self.clone(),
+            key,
+        }
+    }
+
+    /// Runs `future` for at most `within_ms`.
+    pub async fn timeout<F: Future>(
+        self: &Rc<Self>,
+        within_ms: u64,
+        future: F,
+    ) -> Result<F::Output, Expired> {
+        let mut deadline = self.deadline(within_ms);
+        let mut future = std::pin::pin!(future);
+        std::future::poll_fn(move |cx| {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            Pin::new(&mut deadline).poll(cx).map(|()| Err(Expired))
+        })
+        .await
+    }
+
+    /// Runs `future` until nothing happened for `within_ms`: neither it completed nor its body moved.
+    pub async fn timeout_idle<F: Future>(
+        self: &Rc<Self>,
+        within_ms: u64,
+        progress: Option<Progress>,
+        future: F,
+    ) -> Result<F::Output, Expired> {
+        let Some(progress) = progress else {
+            return self.timeout(within_ms, future).await;
+        };
+        let mut future = std::pin::pin!(future);
+        loop {
+            let frames_before = progress.frames();
+            match self.timeout(within_ms, future.as_mut()).await {
+                Err(Expired) if progress.frames() != frames_before => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Fires deadlines, for ever.
+    pub async fn sweep(self: Rc<Self>) {
+        loop {
+            std::future::poll_fn(|cx| {
+                if self.slots.borrow().is_empty() {
+                    *self.sweeper.borrow_mut() = Some(cx.waker().clone());
+                    Poll::Pending
+                } else {
+                    Poll::Ready(())
+                }
+            })
+            .await;
+            tokio::time::sleep(Duration::from_millis(TICK_MS)).await;
+            self.refresh();
+            self.fire();
+        }
+    }
+
+    fn fire(&self) {
+        let now_ms = self.now_ms.get();
+        for (_, slot) in self.slots.borrow_mut().iter_mut() {
+            if slot.expires_at_ms <= now_ms
+                && let Some(waker) = slot.waker.take()
+            {
+                waker.wake();
+            }
+        }
+    }
+}
+
+/// Completes when its time is over; dropping it frees its slot.
+pub struct Deadline {
+    clock: Rc<Clock>,
+    key: usize,
+}
+
+impl Future for Deadline {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut slots = self.clock.slots.borrow_mut();
+        let Some(slot) = slots.get_mut(self.key) else {
+            return Poll::Ready(());
+        };
+        if slot.expires_at_ms <= self.clock.now_ms.get() {
+            return Poll::Ready(());
+        }
+        if !slot
+            .waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
+            slot.waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        self.clock.slots.borrow_mut().try_remove(self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fires_not_early_and_frees_its_slot() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let clock = Clock::new();
+            tokio::task::spawn_local(clock.clone().sweep());
+            let start = Instant::now();
+            assert_eq!(
+                clock.timeout(60, std::future::pending::<()>()).await,
+                Err(Expired)
+            );
+            assert!(
+                start.elapsed() >= Duration::from_millis(55),
+                "{:?}",
+                start.elapsed()
+            );
+            assert_eq!(clock.timeout(60, async { 7 }).await, Ok(7));
+            assert!(clock.slots.borrow().is_empty());
+        });
+    }
+}

@@ -1,0 +1,181 @@
+//! One core: a thread with its own runtime, listeners and connections.
+
+use std::{collections::HashMap, net::TcpListener, rc::Rc, sync::Arc, thread::JoinHandle, time::Duration};
+
+use cheops_types::Limit;
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::LocalSet,
+};
+
+use crate::{
+    Clock, Handler, ServeOptions,
+    drain::Drain,
+    serve::{Acceptor, http_builder},
+};
+
+/// Pause after a failed accept (out of file descriptors, say), so that the core does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+pub type ListenerId = u64;
+
+/// What a core can be told.
+pub enum Command<T> {
+    Listen {
+        id: ListenerId,
+        listener: TcpListener,
+        tls: Option<Arc<rustls::ServerConfig>>,
+        options: ServeOptions,
+        tag: T,
+    },
+    /// Stops accepting; open connections end after their current request.
+    Unlisten { id: ListenerId },
+    /// Stops all listeners and ends the thread when their connections are gone.
+    Stop,
+}
+
+#[derive(Debug, Clone)]
+pub struct CoreOptions {
+    pub name: String,
+    pub drain_timeout_ms: u64,
+}
+
+/// The way to talk to a core from other threads.
+pub struct CoreHandle<T> {
+    commands: mpsc::UnboundedSender<Command<T>>,
+    thread: JoinHandle<()>,
+}
+
+impl<T> CoreHandle<T> {
+    /// False when the core is gone.
+    pub fn send(&self, command: Command<T>) -> bool {
+        self.commands.send(command).is_ok()
+    }
+
+    /// Waits until the core has stopped.
+    pub fn join(self) {
+        if self.thread.join().is_err() {
+            tracing::error!("a core ended with a panic");
+        }
+    }
+}
+
+/// Starts a core. `make` runs on its thread, inside its runtime, and builds its handler.
+pub fn spawn_core<H: Handler>(
+    options: CoreOptions,
+    make: impl FnOnce(Rc<Clock>) -> Rc<H> + Send + 'static,
+) -> std::io::Result<CoreHandle<H::Tag>> {
+    let (commands, receiver) = mpsc::unbounded_channel();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let drain_timeout_ms = options.drain_timeout_ms;
+    let thread = std::thread::Builder::new().name(options.name).spawn(move || {
+        LocalSet::new().block_on(&runtime, async move {
+            let clock = Clock::new();
+            tokio::task::spawn_local(clock.clone().sweep());
+            let handler = make(clock.clone());
+            run(handler, clock, receiver, drain_timeout_ms).await;
+        });
+        // Blocking look-ups of names must not delay the end.
+        runtime.shutdown_background();
+    })?;
+    Ok(CoreHandle { commands, thread })
+}
+
+struct Open {
+    drain: Rc<Drain>,
+    /// Dropping it ends the accept loop.
+    _stop: oneshot::Sender<()>,
+}
+
+async fn run<H: Handler>(
+    handler: Rc<H>,
+    clock: Rc<Clock>,
+    mut commands: mpsc::UnboundedReceiver<Command<H::Tag>>,
+    drain_timeout_ms: u64,
+) {
+    let mut open: HashMap<ListenerId, Open> = HashMap::new();
+    let mut closing: Vec<Rc<Drain>> = Vec::new();
+    while let Some(command) = commands.recv().await {
+        match command {
+            Command::Listen {
+                id,
+                listener,
+                tls,
+                options,
+                tag,
+            } => {
+                let listener = match tokio::net::TcpListener::from_std(listener) {
+                    Ok(listener) => listener,
+                    Err(error) => {
+                        tracing::error!(%error, "a listener cannot be used");
+                        continue;
+                    }
+                };
+                let acceptor = Rc::new(Acceptor {
+                    handler: handler.clone(),
+                    tag,
+                    tls,
+                    options,
+                    clock: clock.clone(),
+                    http: http_builder(&options),
+                });
+                let drain = Rc::new(Drain::default());
+                let (stop, stopped) = oneshot::channel();
+                tokio::task::spawn_local(accept(listener, acceptor, drain.clone(), stopped));
+                open.insert(id, Open { drain, _stop: stop });
+            }
+            Command::Unlisten { id } => {
+                if let Some(Open { drain, .. }) = open.remove(&id) {
+                    drain.start();
+                    closing.retain(|drain| drain.len() > 0);
+                    closing.push(drain);
+                }
+            }
+            Command::Stop => break,
+        }
+    }
+    closing.extend(open.into_values().map(|open| {
+        open.drain.start();
+        open.drain
+    }));
+    let emptied = async {
+        for drain in &closing {
+            drain.emptied().await;
+        }
+    };
+    // Connections end themselves at their own time limit; the margin is for the sweep.
+    let _ = tokio::time::timeout(Duration::from_millis(drain_timeout_ms + 500), emptied).await;
+}
+
+async fn accept<H: Handler>(
+    listener: tokio::net::TcpListener,
+    acceptor: Rc<Acceptor<H>>,
+    drain: Rc<Drain>,
+    mut stopped: oneshot::Receiver<()>,
+) {
+    loop {
+        if drain.len() >= acceptor.options.connections_max {
+            Limit::Connections.hit();
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            if !matches!(stopped.try_recv(), Err(oneshot::error::TryRecvError::Empty)) {
+                return;
+            }
+            continue;
+        }
+        tokio::select! {
+            biased;
+            _ = &mut stopped => return,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, remote)) => {
+                    tokio::task::spawn_local(acceptor.clone().serve(stream, remote, drain.join()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "accept failed");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+}

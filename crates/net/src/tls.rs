@@ -1,0 +1,265 @@
+//! TLS: client ports, services behind https, and the mutual TLS of the mesh.
+
+use std::{fmt, sync::Arc};
+
+use cheops_types::SiteName;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig,
+    SignatureScheme,
+    client::{
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_cert_signed_by_trust_anchor,
+    },
+    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    server::{ParsedCertificate, WebPkiClientVerifier, danger::ClientCertVerifier},
+};
+use rustls_pki_types::{
+    CertificateDer, PrivateKeyDer, ServerName, UnixTime,
+    pem::{self, PemObject as _},
+};
+
+/// What a site's certificate says it is: `cheops:site:<name>` as its only URI name.
+const SITE_URI_PREFIX: &str = "cheops:site:";
+
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("no certificate or key can be read: {0}")]
+    Pem(#[from] pem::Error),
+    #[error("the certificate or key cannot be used: {0}")]
+    Rustls(#[from] rustls::Error),
+    #[error("the CA cannot be used: {0}")]
+    Verifier(#[from] rustls::server::VerifierBuilderError),
+    #[error("the PEM text holds no certificate")]
+    NoCertificate,
+    #[error("the certificate names no site: issue one with `cheops ca issue <site>`")]
+    NoSite,
+    #[error("the certificate is for site `{found}`, not for `{expected}`")]
+    OtherSite { found: SiteName, expected: SiteName },
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let chain = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>()?;
+    if chain.is_empty() {
+        Err(TlsError::NoCertificate)
+    } else {
+        Ok(chain)
+    }
+}
+
+fn roots(pem: &[u8]) -> Result<Arc<RootCertStore>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem)? {
+        roots.add(certificate)?;
+    }
+    Ok(Arc::new(roots))
+}
+
+/// TLS for a client port, offering HTTP/2 and HTTP/1.1.
+pub fn server_tls(cert_pem: &[u8], key_pem: &[u8]) -> Result<Arc<ServerConfig>, TlsError> {
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(certificates(cert_pem)?, PrivateKeyDer::from_pem_slice(key_pem)?)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// TLS towards a service behind https, trusting the given CA.
+pub fn client_tls(ca_pem: &[u8]) -> Result<Arc<ClientConfig>, TlsError> {
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots(ca_pem)?)
+        .with_no_client_auth();
+    Ok(Arc::new(config))
+}
+
+/// This site's identity in the mesh and the CA that all sites share.
+#[derive(Clone)]
+pub struct MeshTls {
+    roots: Arc<RootCertStore>,
+    chain: Vec<CertificateDer<'static>>,
+    key: Arc<PrivateKeyDer<'static>>,
+}
+
+impl MeshTls {
+    /// Reads the files of `cheops ca` and checks that the certificate is `site`'s.
+    pub fn new(site: &SiteName, ca_pem: &[u8], cert_pem: &[u8], key_pem: &[u8]) -> Result<Self, TlsError> {
+        let tls = Self {
+            roots: roots(ca_pem)?,
+            chain: certificates(cert_pem)?,
+            key: Arc::new(PrivateKeyDer::from_pem_slice(key_pem)?),
+        };
+        let found = site_of(&tls.chain[0]).ok_or(TlsError::NoSite)?;
+        if found != *site {
+            return Err(TlsError::OtherSite {
+                found,
+                expected: site.clone(),
+            });
+        }
+        // A key that does not belong to the certificate shows here instead of at the first peer.
+        tls.server()?;
+        Ok(tls)
+    }
+
+    /// Whether both are the same identity under the same CA.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.chain == other.chain && self.roots.roots == other.roots.roots && self.key == other.key
+    }
+
+    /// TLS of the peer port: nobody without a certificate of the mesh gets in.
+    pub fn server(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        let verifier = WebPkiClientVerifier::builder_with_provider(self.roots.clone(), provider()).build()?;
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()?
+            .with_client_cert_verifier(Arc::new(MeshClients(verifier)))
+            .with_single_cert(self.chain.clone(), self.key.clone_key())?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+
+    /// TLS towards `site`: a certificate of the mesh for another site is refused.
+    pub(crate) fn client(&self, site: &SiteName, alpn: &[u8]) -> Result<Arc<ClientConfig>, TlsError> {
+        let verifier = Arc::new(SiteVerifier {
+            site: site.clone(),
+            roots: self.roots.clone(),
+            provider: provider(),
+        });
+        let mut config = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_client_auth_cert(self.chain.clone(), self.key.clone_key())?;
+        config.alpn_protocols = vec![alpn.to_vec()];
+        config.enable_sni = false;
+        Ok(Arc::new(config))
+    }
+}
+
+/// The site that a certificate is for.
+pub(crate) fn site_of(certificate: &CertificateDer<'_>) -> Option<SiteName> {
+    let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
+    let mut names = certificate.valid_uri_names();
+    let site = names.next()?.strip_prefix(SITE_URI_PREFIX)?;
+    if names.next().is_some() {
+        return None;
+    }
+    SiteName::new(site).ok()
+}
+
+/// Accepts certificates of the mesh CA that name a site.
+#[derive(Debug)]
+struct MeshClients(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for MeshClients {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<rustls::server::danger::ClientCertVerified, rustls::Error> {
+        let verified = self.0.verify_client_cert(end_entity, intermediates, now)?;
+        if site_of(end_entity).is_none() {
+            return Err(CertificateError::ApplicationVerificationFailure.into());
+        }
+        Ok(verified)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+/// Checks that the other side is one certain site; its address proves nothing.
+struct SiteVerifier {
+    site: SiteName,
+    roots: Arc<RootCertStore>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl fmt::Debug for SiteVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SiteVerifier({})", self.site)
+    }
+}
+
+impl ServerCertVerifier for SiteVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let parsed = ParsedCertificate::try_from(end_entity)?;
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, intermediates, now, algorithms)?;
+        match site_of(end_entity) {
+            Some(site) if site == self.site => Ok(ServerCertVerified::assertion()),
+            Some(site) => Err(rustls::Error::General(format!(
+                "the certificate is for site `{site}`"
+            ))),
+            None => Err(rustls::Error::General("the certificate names no site".into())),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(
+            message,
+            cert,
+            dss,
+            &self.provider.signature_verification_algorithms,
+        )
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(
+            message,
+            cert,
+            dss,
+            &self.provider.signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}

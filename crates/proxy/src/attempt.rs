@@ -1,0 +1,157 @@
+//! One request at one site.
+
+use cheops_net::{Body, Bulk, Expired, SendError};
+use cheops_types::{Code, Limit, Outcome, Problem, SiteName, Visit, headers};
+use http::{HeaderName, HeaderValue, Request, Response, request};
+use http_body::Body as _;
+
+use crate::{Counted, answer, carry, head, job::Job};
+
+/// What came back.
+pub(crate) enum Answer {
+    Response(Response<Body>),
+    Problem(Problem),
+}
+
+/// One site's answer to one request.
+pub(crate) struct Attempt {
+    pub(crate) visit: Visit,
+    /// What the site's own services reached in turn.
+    pub(crate) workflow: Vec<Visit>,
+    pub(crate) answer: Answer,
+}
+
+impl Attempt {
+    pub(crate) fn failed(site: &SiteName, outcome: Outcome, problem: Problem) -> Self {
+        let visit = Visit::failed(site, outcome, problem.code.as_str());
+        Self {
+            visit,
+            workflow: Vec::new(),
+            answer: Answer::Problem(problem),
+        }
+    }
+}
+
+impl Job {
+    pub(crate) async fn attempt(&self, site: &SiteName, head: request::Parts, body: Body) -> Attempt {
+        if site == self.here() {
+            Box::pin(self.attempt_here(head, body)).await
+        } else {
+            Box::pin(self.attempt_at(site, head, body)).await
+        }
+    }
+
+    async fn attempt_here(&self, mut head: request::Parts, body: Body) -> Attempt {
+        if let Err(problem) = self.enter_workflow(&mut head) {
+            return Attempt::failed(self.here(), Outcome::NotExecuted, problem);
+        }
+        let timeout_ms = self.core.limits().upstream_timeout_ms;
+        let (body, progress) = body.watch();
+        let sending = self.service.upstream.send(Request::from_parts(head, body));
+        match self.core.clock.timeout_idle(timeout_ms, progress, sending).await {
+            Ok(Ok(response)) => self.answered_here(response),
+            Ok(Err(error)) => self.unanswered_here(&error),
+            Err(Expired) => {
+                Limit::UpstreamTimeout.hit();
+                self.unanswered_here(&SendError::timeout(timeout_ms))
+            }
+        }
+    }
+
+    /// Puts the workflow's key where the application passes it on.
+    pub(crate) fn enter_workflow(&self, head: &mut request::Parts) -> Result<(), Problem> {
+        let workflow = self.workflow()?;
+        carry::write(&mut head.headers, workflow, self.core.world.profile.correlation());
+        Ok(())
+    }
+
+    pub(crate) fn answered_here(&self, mut response: Response<Body>) -> Attempt {
+        head::clean_response(response.headers_mut());
+        response.headers_mut().remove(headers::RECEIPT);
+        Attempt {
+            visit: Visit::executed(self.here(), response.status().as_u16()),
+            workflow: Vec::new(),
+            answer: Answer::Response(response),
+        }
+    }
+
+    pub(crate) fn unanswered_here(&self, error: &SendError) -> Attempt {
+        let problem = answer::upstream_problem(error, self.here(), &self.service.name, self.verb);
+        Attempt::failed(self.here(), error.outcome, problem)
+    }
+
+    async fn attempt_at(&self, site: &SiteName, mut head: request::Parts, body: Body) -> Attempt {
+        let Some(link) = self.core.peer(site) else {
+            return no_link(site);
+        };
+        self.core.counters.add(Counted::ToPeers);
+        self.address_peer(&mut head);
+        let limits = self.core.limits();
+        let bulk = match body.size_hint().exact() {
+            Some(bytes) if bytes < limits.bulk_min_bytes => Bulk::No,
+            _ => Bulk::Yes,
+        };
+        let (body, progress) = body.watch();
+        let sending = link.send(Request::from_parts(head, body), bulk);
+        match self
+            .core
+            .clock
+            .timeout_idle(limits.peer_timeout_ms, progress, sending)
+            .await
+        {
+            Ok(Ok(response)) => answered_at(site, response),
+            Ok(Err(error)) => self.unanswered_at(site, &error),
+            Err(Expired) => {
+                Limit::PeerTimeout.hit();
+                link.suspect();
+                self.unanswered_at(site, &SendError::timeout(limits.peer_timeout_ms))
+            }
+        }
+    }
+
+    /// Between agents the scope and the service travel in headers that no client can write.
+    pub(crate) fn address_peer(&self, head: &mut request::Parts) {
+        head.headers.remove(headers::SCOPE);
+        if let Ok(value) = HeaderValue::from_str(&self.service.name) {
+            head.headers
+                .insert(HeaderName::from_static(headers::PEER_SERVICE), value);
+        }
+        if let Ok(value) = HeaderValue::from_str(&self.carried().text) {
+            head.headers
+                .insert(HeaderName::from_static(headers::PEER_SCOPE), value);
+        }
+    }
+
+    pub(crate) fn unanswered_at(&self, site: &SiteName, error: &SendError) -> Attempt {
+        let problem = answer::peer_problem(error, site, &self.service.name, self.verb);
+        Attempt::failed(site, error.outcome, problem)
+    }
+}
+
+pub(crate) fn no_link(site: &SiteName) -> Attempt {
+    let problem = Problem::new(
+        Code::PeerUnreachable,
+        format!("site `{site}` has no address here: add it under [sites]"),
+    )
+    .at(site);
+    Attempt::failed(site, Outcome::NotExecuted, problem)
+}
+
+pub(crate) fn answered_at(site: &SiteName, mut response: Response<Body>) -> Attempt {
+    let receipt = answer::take_receipt(&mut response);
+    head::clean_response(response.headers_mut());
+    let (visit, workflow) = match receipt {
+        Some(receipt) => {
+            let visit = receipt.sites.into_iter().find(|visit| visit.site == *site);
+            (visit, receipt.workflow)
+        }
+        None => (None, Vec::new()),
+    };
+    // An agent always sends a receipt; without one, the worst is assumed.
+    let visit = visit.unwrap_or_else(|| Visit::executed(site, response.status().as_u16()));
+    Attempt {
+        visit,
+        workflow,
+        answer: Answer::Response(response),
+    }
+}

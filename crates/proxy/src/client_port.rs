@@ -1,0 +1,219 @@
+//! Requests of users and of this site's own services.
+
+use std::{rc::Rc, sync::Arc};
+
+use cheops_net::{Body, Expired, SendError};
+use cheops_scope::{ParseLimits, read};
+use cheops_types::{
+    Code, Limit, Limits, Outcome, PlanKind, Problem, Receipt, ServiceName, SiteName, Visit, headers,
+};
+use http::{HeaderMap, Request, Response, request};
+use hyper::body::Incoming;
+
+use crate::{
+    Counted, Role, WorldView, answer, carry,
+    correlation::{Carried, Found},
+    execute,
+    head::{self, Facts},
+    job::{Flow, Job},
+    proxy::{Core, Service},
+    tunnel::{self, Wish},
+};
+
+pub(crate) async fn handle(
+    core: &Rc<Core>,
+    role: Role,
+    name: &ServiceName,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    let Some(service) = core.service(name) else {
+        let detail = format!("service `{name}` is no longer configured at this site");
+        return answer::problem(&Problem::new(Code::ShuttingDown, detail).of(name));
+    };
+    let (mut head, incoming) = request.into_parts();
+    let facts = Facts::of(&head.headers);
+    match find_flow(core, role, service, &mut head.headers, facts) {
+        Ok(None) => plain(core, service, head, facts, incoming).await,
+        Ok(Some(flow)) => Box::pin(scoped(core, service, head, facts, incoming, flow)).await,
+        Err(problem) => refuse(core, &problem),
+    }
+}
+
+/// An answer to a request that executed nowhere.
+fn refuse(core: &Core, problem: &Problem) -> Response<Body> {
+    core.counters.add(Counted::Problems);
+    let mut response = answer::problem(problem);
+    let visit = Visit::failed(&core.world.site, Outcome::NotExecuted, problem.code.as_str());
+    answer::put_receipt(&mut response, &Receipt::new(PlanKind::Local, vec![visit]));
+    response
+}
+
+// === steps 1 to 3: identify, scope, check ===
+
+/// The scope header, else what the workflow carries, else none.
+fn find_flow(
+    core: &Core,
+    role: Role,
+    service: &Service,
+    headers: &mut HeaderMap,
+    facts: Facts,
+) -> Result<Option<Flow>, Problem> {
+    let carriers = core.world.profile.correlation();
+    let correlation = &core.shared.correlation;
+    // A user's own keys say nothing; one of ours would lead into somebody else's workflow.
+    if role == Role::Public {
+        if facts.trace || !correlation.is_empty() {
+            carry::strip_keys(headers, carriers, correlation);
+        }
+        return if facts.scope {
+            own_scope(core, service, headers).map(Some)
+        } else {
+            Ok(None)
+        };
+    }
+    let workflow = match carry::find_key(headers, carriers, correlation).map(|key| correlation.find(key)) {
+        Some(Found::Known(workflow)) => Some(workflow),
+        Some(Found::Lost) if !facts.scope => return Err(lost(core.limits())),
+        Some(Found::Lost | Found::Foreign) | None => None,
+    };
+    if !facts.scope {
+        return Ok(workflow.map(Flow::Joins));
+    }
+    // A service that passes on both the scope and the key is in the same workflow.
+    match (own_scope(core, service, headers)?, workflow) {
+        (Flow::Begins(carried), Some(workflow)) if carried.scope == workflow.carried.scope => {
+            Ok(Some(Flow::Joins(workflow)))
+        }
+        (flow, _) => Ok(Some(flow)),
+    }
+}
+
+fn lost(limits: &Limits) -> Problem {
+    Problem::new(
+        Code::CorrelationLost,
+        format!(
+            "the call belongs to a scoped workflow that this agent no longer knows (it restarted, or the workflow was idle for {} s); start the workflow again",
+            limits.correlation_idle_s
+        ),
+    )
+}
+
+/// Reads and checks the scope that the request itself brings.
+fn own_scope(core: &Core, service: &Service, headers: &HeaderMap) -> Result<Flow, Problem> {
+    let mut values = headers.get_all(headers::SCOPE).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return Err(Problem::new(
+            Code::ScopeRepeated,
+            "send one `X-Scope` header; join entries with `,` inside it",
+        ));
+    };
+    let text = std::str::from_utf8(value.as_bytes())
+        .map_err(|_| Problem::new(Code::ScopeSyntax, "the scope is not UTF-8 text"))?;
+    let limits = core.limits();
+    let parse_limits = ParseLimits {
+        max_bytes: limits.scope_max_bytes,
+        max_depth: limits.scope_max_depth,
+    };
+    let view = WorldView::new(&core.world, core.shared.distances.load_full());
+    let scope = read(text, &parse_limits, Some(&view)).map_err(|diagnostics| {
+        match diagnostics.first().code {
+            Code::ScopeTooLong => Limit::ScopeBytes.hit(),
+            Code::ScopeTooDeep => Limit::ScopeDepth.hit(),
+            _ => {}
+        }
+        diagnostics.to_problem(text)
+    })?;
+    let scope = scope.to_full(&service.name);
+    let text = scope.to_string();
+    Ok(Flow::Begins(Arc::new(Carried { scope, text })))
+}
+
+// === steps 4 to 6 ===
+
+async fn scoped(
+    core: &Rc<Core>,
+    service: &Rc<Service>,
+    mut head: request::Parts,
+    facts: Facts,
+    incoming: Incoming,
+    flow: Flow,
+) -> Response<Body> {
+    core.counters.add(Counted::Scoped);
+    let wish = if head::wants_upgrade(&head, facts) {
+        Wish::take(&mut head)
+    } else {
+        None
+    };
+    if let Err(problem) = prepare(&mut head, facts, service) {
+        return refuse(core, &problem);
+    }
+    let job = Job::new(core.clone(), service.clone(), head, flow);
+    let view = WorldView::new(&core.world, core.shared.distances.load_full());
+    let plan = match cheops_plan::plan(&service.name, job.verb, Some(&job.carried().scope), &view) {
+        Ok(plan) => plan,
+        Err(refusal) => return refuse(core, &refusal.to_problem()),
+    };
+    match wish {
+        Some(wish) => tunnel::scoped(job, &plan, wish).await,
+        None => execute::execute(job, &plan, Body::from(incoming)).await,
+    }
+}
+
+fn prepare(head: &mut request::Parts, facts: Facts, service: &Service) -> Result<(), Problem> {
+    head::normalise_target(head)?;
+    head::clean_request(&mut head.headers, facts);
+    head::add_via(head, facts, &service.via)
+}
+
+async fn plain(
+    core: &Core,
+    service: &Service,
+    mut head: request::Parts,
+    facts: Facts,
+    incoming: Incoming,
+) -> Response<Body> {
+    core.counters.add(Counted::Plain);
+    let wish = if head::wants_upgrade(&head, facts) {
+        Wish::take(&mut head)
+    } else {
+        None
+    };
+    if let Err(problem) = prepare(&mut head, facts, service) {
+        return refuse(core, &problem);
+    }
+    let method = head.method.clone();
+    let (body, progress) = Body::from(incoming).watch();
+    let timeout_ms = core.limits().upstream_timeout_ms;
+    let sending = async {
+        if let Some(wish) = wish {
+            return Box::pin(tunnel::plain(core, service, head, body, wish)).await;
+        }
+        let mut response = service.upstream.send(Request::from_parts(head, body)).await?;
+        head::clean_response(response.headers_mut());
+        Ok(response)
+    };
+    let error = match core.clock.timeout_idle(timeout_ms, progress, sending).await {
+        Ok(Ok(response)) => return response,
+        Ok(Err(error)) => error,
+        Err(Expired) => {
+            Limit::UpstreamTimeout.hit();
+            SendError::timeout(timeout_ms)
+        }
+    };
+    core.counters.add(Counted::Problems);
+    failed(&core.world.site, service, &method, &error)
+}
+
+/// An error answer is not on the fast path any more: it says what is known about execution.
+fn failed(here: &SiteName, service: &Service, method: &http::Method, error: &SendError) -> Response<Body> {
+    let verb = if method.is_safe() {
+        cheops_types::VerbClass::ReadOne
+    } else {
+        cheops_types::VerbClass::Action
+    };
+    let problem = answer::upstream_problem(error, here, &service.name, verb);
+    let mut response = answer::problem(&problem);
+    let visit = Visit::failed(here, error.outcome, problem.code.as_str());
+    answer::put_receipt(&mut response, &Receipt::new(PlanKind::Local, vec![visit]));
+    response
+}

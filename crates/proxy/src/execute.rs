@@ -1,0 +1,161 @@
+//! From a plan to an answer.
+
+use std::{future::Future, pin::Pin};
+
+use cheops_net::{Body, Replay};
+use cheops_types::{Code, Outcome, Plan, PlanKind, Problem, Receipt, SiteName, Visit};
+use http::{Response, StatusCode};
+
+use crate::{
+    Counted, answer,
+    attempt::{Answer, Attempt},
+    gather, head,
+    job::Job,
+    order,
+};
+
+/// The end of a plan or of one of its members.
+pub(crate) struct Done {
+    pub(crate) answer: Answer,
+    pub(crate) visits: Vec<Visit>,
+    pub(crate) workflow: Vec<Visit>,
+    /// False when a part of the answer is missing.
+    pub(crate) complete: bool,
+}
+
+impl Done {
+    pub(crate) fn problem(problem: Problem) -> Self {
+        Self {
+            answer: Answer::Problem(problem),
+            visits: Vec::new(),
+            workflow: Vec::new(),
+            complete: true,
+        }
+    }
+
+    /// Whether no site can have seen the request.
+    pub(crate) fn certainly_not_executed(&self) -> bool {
+        self.visits
+            .iter()
+            .all(|visit| visit.outcome == Outcome::NotExecuted)
+    }
+
+    /// Whether a read should be asked elsewhere.
+    pub(crate) fn is_failed_read(&self) -> bool {
+        let Answer::Response(response) = &self.answer else {
+            return true;
+        };
+        let unavailable = [
+            StatusCode::BAD_GATEWAY,
+            StatusCode::SERVICE_UNAVAILABLE,
+            StatusCode::GATEWAY_TIMEOUT,
+        ];
+        unavailable.contains(&response.status())
+            || self.visits.iter().all(|visit| visit.outcome != Outcome::Executed)
+    }
+}
+
+impl From<Attempt> for Done {
+    fn from(attempt: Attempt) -> Self {
+        Self {
+            answer: attempt.answer,
+            visits: vec![attempt.visit],
+            workflow: attempt.workflow,
+            complete: true,
+        }
+    }
+}
+
+/// Executes a plan and makes the answer, receipt included.
+pub(crate) async fn execute(job: Job, plan: &Plan, body: Body) -> Response<Body> {
+    let done = match plan {
+        // One site: the body goes through as it comes.
+        Plan::Local => {
+            let here = job.here().clone();
+            once(&job, &here, body).await
+        }
+        Plan::Forward(site) => once(&job, site, body).await,
+        _ => {
+            run(
+                &job,
+                plan,
+                &Replay::new(body, job.core.limits().replay_body_max_bytes),
+            )
+            .await
+        }
+    };
+    finish(&job, plan.kind(), done)
+}
+
+async fn once(job: &Job, site: &SiteName, body: Body) -> Done {
+    job.attempt(site, head::copy(&job.head), body).await.into()
+}
+
+/// Executes a member of a plan; boxed, because plans nest.
+pub(crate) fn run<'a>(
+    job: &'a Job,
+    plan: &'a Plan,
+    replay: &'a Replay,
+) -> Pin<Box<dyn Future<Output = Done> + 'a>> {
+    Box::pin(async move {
+        match plan {
+            Plan::Local => at(job, job.here(), replay).await,
+            Plan::Forward(site) => at(job, site, replay).await,
+            Plan::FirstOf(members) if job.verb.is_read() && replay.is_empty() => {
+                order::hedged(job, members, replay).await
+            }
+            Plan::Fallback(members) | Plan::FirstOf(members) => order::in_turn(job, members, replay).await,
+            Plan::Gather(sites) => gather::gather(job, sites, replay).await,
+            Plan::Replicate { .. } => not_available("replication (`&` on a write)"),
+            Plan::Cross(_) => not_available("spanning sites (`%`)"),
+        }
+    })
+}
+
+async fn at(job: &Job, site: &SiteName, replay: &Replay) -> Done {
+    if let Some(body) = replay.body() {
+        return once(job, site, body).await;
+    }
+    let detail = "the body is longer than `replay_body_max_bytes` and was already sent to another site";
+    Attempt::failed(site, Outcome::NotExecuted, Problem::new(Code::BodyTooLarge, detail)).into()
+}
+
+fn not_available(what: &str) -> Done {
+    Done::problem(Problem::new(
+        Code::NotAvailable,
+        format!("{what} is not part of this version; nothing executed"),
+    ))
+}
+
+pub(crate) fn finish(job: &Job, plan: PlanKind, done: Done) -> Response<Body> {
+    let Done {
+        answer,
+        visits,
+        workflow,
+        complete,
+    } = done;
+    let mut response = match answer {
+        Answer::Response(response) => response,
+        Answer::Problem(problem) => {
+            job.core.counters.add(Counted::Problems);
+            answer::problem(&problem)
+        }
+    };
+    let workflow = job.close(&visits, workflow);
+    let receipt = Receipt {
+        complete,
+        workflow,
+        ..Receipt::new(plan, visits)
+    };
+    tracing::debug!(
+        service = %job.service.name,
+        method = %job.head.method,
+        path = job.head.uri.path(),
+        scope = %job.carried().text,
+        status = response.status().as_u16(),
+        receipt = %receipt.to_header(),
+        "scoped request"
+    );
+    answer::put_receipt(&mut response, &receipt);
+    response
+}

@@ -1,0 +1,413 @@
+//! One question to several sites: a merged list, or the first that has the resource.
+
+use std::{pin::pin, sync::Arc};
+
+use bytes::Bytes;
+use cheops_glue::{GatherQuery, ListPage, ListShape, Merged, Round, Share};
+use cheops_net::{Body, Replay};
+use cheops_types::{Code, Health, Limit, Outcome, Problem, SiteName, Visit};
+use futures_util::{StreamExt as _, stream, stream::FuturesUnordered};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri,
+    header::{
+        ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_MATCH,
+        IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, LINK, RANGE,
+    },
+    request,
+};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+
+use crate::{
+    attempt::{Answer, Attempt},
+    execute::Done,
+    head,
+    job::Job,
+    order::down_visit,
+};
+
+/// Request headers that speak of one site's answer and mean nothing for a merged one.
+const ABOUT_ONE: [HeaderName; 7] = [
+    RANGE,
+    IF_RANGE,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    IF_MODIFIED_SINCE,
+    IF_UNMODIFIED_SINCE,
+    ACCEPT_ENCODING,
+];
+/// Answer headers that describe the bytes of one site's answer.
+const ABOUT_BYTES: [HeaderName; 6] = [
+    CONTENT_LENGTH,
+    CONTENT_ENCODING,
+    ETAG,
+    LAST_MODIFIED,
+    ACCEPT_RANGES,
+    LINK,
+];
+
+/// What one site gave.
+struct Given {
+    visit: Visit,
+    workflow: Vec<Visit>,
+    page: Option<ListPage>,
+    /// The answer itself: the envelope's head for a page, everything otherwise.
+    answer: Answer,
+}
+
+pub(crate) async fn gather(job: &Job, sites: &[SiteName], replay: &Replay) -> Done {
+    let body = match whole_body(job, replay).await {
+        Ok(body) => body,
+        Err(problem) => return Done::problem(problem),
+    };
+    match &job.list {
+        Some(shape) => list(job, shape, sites, &body).await,
+        None => first_that_has_it(job, sites, &body).await,
+    }
+}
+
+/// Reads rarely have a body; one that has goes to all sites, so it must be here first.
+async fn whole_body(job: &Job, replay: &Replay) -> Result<Bytes, Problem> {
+    if replay.is_empty() {
+        return Ok(Bytes::new());
+    }
+    let max = job.core.limits().replay_body_max_bytes;
+    let too_long = || {
+        Limit::ReplayBody.hit();
+        Problem::new(
+            Code::BodyTooLarge,
+            format!("a request to several sites may have a body of {max} bytes at most"),
+        )
+    };
+    let body = replay.body().ok_or_else(too_long)?;
+    match Limited::new(body, max).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_long()),
+        Err(error) => Err(Problem::new(
+            Code::BadRequest,
+            format!("the request's body broke off: {error}"),
+        )),
+    }
+}
+
+// === a merged list ===
+
+async fn list(job: &Job, shape: &Arc<ListShape>, sites: &[SiteName], body: &Bytes) -> Done {
+    let query = match GatherQuery::parse(shape, job.head.uri.query(), job.core.limits()) {
+        Ok(query) => query,
+        Err(problem) => return Done::problem(problem),
+    };
+    let round = match query.round(sites) {
+        Ok(round) => round,
+        Err(problem) => return Done::problem(problem),
+    };
+    let parallel = job.core.limits().gather_parallel_max.max(1);
+    if round.fetches().len() > parallel {
+        Limit::GatherParallel.hit();
+    }
+    let asked = round
+        .fetches()
+        .iter()
+        .map(|fetch| ask(job, shape, &fetch.site, &fetch.query, body));
+    let given: Vec<Given> = stream::iter(asked).buffered(parallel).collect().await;
+    if given.iter().any(|given| given.page.is_some()) {
+        merged(job, &round, given)
+    } else {
+        not_a_list(given)
+    }
+}
+
+async fn ask(job: &Job, shape: &ListShape, site: &SiteName, query: &str, body: &Bytes) -> Given {
+    if is_down(job, site) {
+        let problem = Problem::new(
+            Code::PeerDown,
+            format!("site `{site}` does not answer heartbeats"),
+        )
+        .at(site);
+        return Given {
+            visit: down_visit(site),
+            workflow: Vec::new(),
+            page: None,
+            answer: Answer::Problem(problem),
+        };
+    }
+    let mut head = head::copy(&job.head);
+    for name in ABOUT_ONE {
+        head.headers.remove(name);
+    }
+    head.headers
+        .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    if head.method == Method::HEAD {
+        head.method = Method::GET;
+    }
+    set_query(&mut head, query);
+    let attempt = job.attempt(site, head, Body::full(body.clone())).await;
+    read_page(job, shape, attempt).await
+}
+
+fn is_down(job: &Job, site: &SiteName) -> bool {
+    site != job.here() && job.core.shared.distances.load().health(site) == Health::Down
+}
+
+fn set_query(head: &mut request::Parts, query: &str) {
+    let path = head.uri.path();
+    let target = if query.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{path}?{query}")
+    };
+    if let Ok(uri) = Uri::try_from(target) {
+        head.uri = uri;
+    }
+}
+
+/// Reads an answer as a page of a list if it can be one; anything else stays as it is.
+async fn read_page(job: &Job, shape: &ListShape, attempt: Attempt) -> Given {
+    let Attempt {
+        mut visit,
+        workflow,
+        answer,
+    } = attempt;
+    let response = match answer {
+        Answer::Response(response) if response.status().is_success() && is_json(response.headers()) => {
+            response
+        }
+        answer => {
+            return Given {
+                visit,
+                workflow,
+                page: None,
+                answer,
+            };
+        }
+    };
+    let max = job.core.limits().gather_body_max_bytes;
+    let (head, body) = response.into_parts();
+    match Limited::new(body, max).collect().await {
+        Ok(body) => {
+            let bytes = body.to_bytes();
+            let page = shape.read(bytes.clone()).ok();
+            let response = Response::from_parts(head, Body::full(bytes));
+            Given {
+                visit,
+                workflow,
+                page,
+                answer: Answer::Response(response),
+            }
+        }
+        Err(error) => {
+            let code = if error.is::<LengthLimitError>() {
+                Limit::GatherBody.hit();
+                Code::BodyTooLarge
+            } else {
+                Code::PeerFailed
+            };
+            let problem =
+                Problem::new(code, format!("the answer of site `{}`: {error}", visit.site)).at(&visit.site);
+            visit.error = Some(code.as_str().to_owned());
+            Given {
+                visit,
+                workflow,
+                page: None,
+                answer: Answer::Problem(problem),
+            }
+        }
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) else {
+        return false;
+    };
+    let kind = value.split(';').next().unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case("application/json") || kind.to_ascii_lowercase().ends_with("+json")
+}
+
+fn merged(job: &Job, round: &Round<'_>, given: Vec<Given>) -> Done {
+    let (mut answers, mut visits, mut workflow, mut pages) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for one in given {
+        workflow.extend(one.workflow);
+        answers.push(one.answer);
+        visits.push(one.visit);
+        pages.push(one.page);
+    }
+    let Merged { body, parts, .. } = match round.merge(&pages) {
+        Ok(merged) => merged,
+        Err(error) => {
+            return Done {
+                visits,
+                workflow,
+                ..Done::problem(error.into())
+            };
+        }
+    };
+    let mut complete = true;
+    let mut told = Vec::new();
+    for (mut visit, part) in visits.into_iter().zip(&parts) {
+        match part.share {
+            Share::Taken(items) => visit.items = Some(items),
+            Share::Missing => {
+                complete = false;
+                if visit.outcome == Outcome::Executed && visit.error.is_none() {
+                    visit.error = Some(Code::BodyUnreadable.as_str().to_owned());
+                }
+            }
+            Share::Later => continue,
+        }
+        told.push(visit);
+    }
+    if !complete && wants_whole(&job.head.headers) {
+        return Done {
+            visits: told,
+            workflow,
+            complete,
+            ..Done::problem(incomplete(&parts))
+        };
+    }
+    let first = parts
+        .iter()
+        .position(|part| matches!(part.share, Share::Taken(_)))
+        .unwrap_or(0);
+    let mut response = match answers.swap_remove(first) {
+        Answer::Response(response) => response,
+        Answer::Problem(_) => Response::new(Body::Empty),
+    };
+    for name in ABOUT_BYTES {
+        response.headers_mut().remove(name);
+    }
+    *response.status_mut() = StatusCode::OK;
+    response
+        .headers_mut()
+        .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    *response.body_mut() = if job.head.method == Method::HEAD {
+        Body::Empty
+    } else {
+        Body::full(body)
+    };
+    Done {
+        answer: Answer::Response(response),
+        visits: told,
+        workflow,
+        complete,
+    }
+}
+
+/// `Prefer: handling=strict`: a partial list is worse than none.
+fn wants_whole(headers: &HeaderMap) -> bool {
+    let values = headers
+        .get_all("prefer")
+        .into_iter()
+        .filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split([',', ';']))
+        .any(|preference| {
+            let preference: String = preference
+                .chars()
+                .filter(|c| !c.is_whitespace() && *c != '"')
+                .collect();
+            preference.eq_ignore_ascii_case("handling=strict")
+        })
+}
+
+fn incomplete(parts: &[cheops_glue::Part]) -> Problem {
+    let missing = parts
+        .iter()
+        .filter(|part| part.share == Share::Missing)
+        .map(|part| format!("`{}`", part.site));
+    let missing: Vec<String> = missing.collect();
+    Problem::new(
+        Code::IncompleteList,
+        format!(
+            "no part of the list from {}; drop `Prefer: handling=strict` to get the others",
+            missing.join(", ")
+        ),
+    )
+}
+
+/// No site gave a list: the first in scope order that has something answers.
+fn not_a_list(given: Vec<Given>) -> Done {
+    let mut visits = Vec::new();
+    let mut workflow = Vec::new();
+    let mut answers = Vec::new();
+    for one in given {
+        workflow.extend(one.workflow);
+        answers.push((rank(&one.visit, &one.answer), one.answer));
+        visits.push(one.visit);
+    }
+    let best = answers.into_iter().min_by_key(|(rank, _)| *rank);
+    let answer = best.map_or_else(nobody, |(_, answer)| answer);
+    Done {
+        answer,
+        visits,
+        workflow,
+        complete: true,
+    }
+}
+
+// === one resource ===
+
+/// All sites are asked; the first that has the resource answers and the others are given up.
+async fn first_that_has_it(job: &Job, sites: &[SiteName], body: &Bytes) -> Done {
+    let (down, up): (Vec<_>, Vec<_>) = sites.iter().enumerate().partition(|(_, site)| is_down(job, site));
+    let mut running: FuturesUnordered<_> = up
+        .into_iter()
+        .map(|(i, site)| async move {
+            (
+                i,
+                job.attempt(site, head::copy(&job.head), Body::full(body.clone()))
+                    .await,
+            )
+        })
+        .collect();
+    let mut running = pin!(running.by_ref());
+    let mut visits: Vec<(usize, Visit)> = down.into_iter().map(|(i, site)| (i, down_visit(site))).collect();
+    let mut best: Option<(u8, usize, Vec<Visit>, Answer)> = None;
+    while let Some((i, attempt)) = running.next().await {
+        let rank = rank(&attempt.visit, &attempt.answer);
+        visits.push((i, attempt.visit));
+        if best
+            .as_ref()
+            .is_none_or(|(old_rank, old_i, ..)| (rank, i) < (*old_rank, *old_i))
+        {
+            best = Some((rank, i, attempt.workflow, attempt.answer));
+        }
+        if rank == HAS_IT {
+            break;
+        }
+    }
+    visits.sort_by_key(|(i, _)| *i);
+    let visits = visits.into_iter().map(|(_, visit)| visit).collect();
+    let (workflow, answer) = match best {
+        Some((_, _, workflow, answer)) => (workflow, answer),
+        None => (Vec::new(), nobody()),
+    };
+    Done {
+        answer,
+        visits,
+        workflow,
+        complete: true,
+    }
+}
+
+const HAS_IT: u8 = 0;
+
+/// Which answer speaks for all: one that has the resource, then an application's word, then ours.
+fn rank(visit: &Visit, answer: &Answer) -> u8 {
+    match answer {
+        Answer::Response(response) if visit.outcome == Outcome::Executed => {
+            if response.status().is_success() || response.status().is_redirection() {
+                HAS_IT
+            } else {
+                1
+            }
+        }
+        Answer::Response(_) => 2,
+        Answer::Problem(_) => 3,
+    }
+}
+
+fn nobody() -> Answer {
+    Answer::Problem(Problem::new(
+        Code::NoSiteLeft,
+        "none of the scope's sites answers heartbeats; nothing executed",
+    ))
+}

@@ -1,0 +1,312 @@
+//! What a proxy does to every head: hop-by-hop headers, `Via`, `Host`, loops.
+
+use cheops_types::{Code, Problem, headers};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Uri, Version,
+    header::{
+        CONNECTION, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
+        VIA,
+    },
+    request,
+};
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+/// What one look at all header names tells, so that each is removed only where it stands.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // one bit per header, read once
+pub(crate) struct Facts {
+    pub(crate) scope: bool,
+    pub(crate) via: bool,
+    pub(crate) upgrade: bool,
+    pub(crate) trace: bool,
+    connection: bool,
+    internal: bool,
+    expect: bool,
+    te: bool,
+    /// One of the rarer hop-by-hop headers.
+    rare: bool,
+}
+
+impl Facts {
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let mut facts = Self::default();
+        for name in headers.keys() {
+            match *name {
+                CONNECTION => facts.connection = true,
+                VIA => facts.via = true,
+                UPGRADE => facts.upgrade = true,
+                EXPECT => facts.expect = true,
+                TE => facts.te = true,
+                TRANSFER_ENCODING | PROXY_AUTHENTICATE | PROXY_AUTHORIZATION => facts.rare = true,
+                _ => facts.note_custom(name.as_str()),
+            }
+        }
+        facts
+    }
+
+    fn note_custom(&mut self, name: &str) {
+        match name.as_bytes() {
+            [b'x', b'-', ..] => {
+                self.scope |= name == headers::SCOPE;
+                self.internal |= name.starts_with(headers::INTERNAL_PREFIX);
+            }
+            [b't', b'r', b'a', b'c', b'e', ..] => self.trace |= name == "traceparent",
+            [b'k' | b'p', ..] => self.rare |= *name == KEEP_ALIVE || *name == PROXY_CONNECTION,
+            _ => {}
+        }
+    }
+}
+
+/// Takes the headers off a request that end at this hop or that only agents may write.
+pub(crate) fn clean_request(headers: &mut HeaderMap, facts: Facts) {
+    let wants_trailers = facts.te && headers.get_all(TE).iter().any(|value| lists(value, "trailers"));
+    clean(headers, facts);
+    if facts.expect {
+        // This agent answers 100-continue itself, when the next hop takes the body.
+        headers.remove(EXPECT);
+    }
+    if facts.te {
+        headers.remove(TE);
+        if wants_trailers {
+            headers.insert(TE, HeaderValue::from_static("trailers"));
+        }
+    }
+    if facts.internal {
+        remove_internal(headers);
+    }
+}
+
+/// Takes the headers off an answer that end at this hop.
+pub(crate) fn clean_response(headers: &mut HeaderMap) {
+    let facts = Facts::of(headers);
+    clean(headers, facts);
+    if facts.internal {
+        remove_internal(headers);
+    }
+}
+
+fn clean(headers: &mut HeaderMap, facts: Facts) {
+    if facts.connection {
+        remove_nominated(headers);
+        headers.remove(CONNECTION);
+    }
+    if facts.upgrade {
+        headers.remove(UPGRADE);
+    }
+    if facts.rare {
+        for name in [
+            TRANSFER_ENCODING,
+            KEEP_ALIVE,
+            PROXY_CONNECTION,
+            PROXY_AUTHENTICATE,
+            PROXY_AUTHORIZATION,
+        ] {
+            headers.remove(name);
+        }
+    }
+}
+
+/// Headers that `Connection` names belong to the connection. `close` and `keep-alive` name none.
+fn remove_nominated(headers: &mut HeaderMap) {
+    let mut nominated: Vec<HeaderName> = Vec::new();
+    for value in headers.get_all(CONNECTION) {
+        for token in value.as_bytes().split(|b| *b == b',') {
+            let token = token.trim_ascii();
+            if token.eq_ignore_ascii_case(b"close") || token.eq_ignore_ascii_case(b"keep-alive") {
+                continue;
+            }
+            // A client must not be able to take these away from the application.
+            if let Ok(name) = HeaderName::from_bytes(token)
+                && !matches!(name, HOST | TE | UPGRADE | http::header::CONTENT_LENGTH)
+            {
+                nominated.push(name);
+            }
+        }
+    }
+    for name in nominated {
+        headers.remove(name);
+    }
+}
+
+fn remove_internal(headers: &mut HeaderMap) {
+    let names: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| name.as_str().starts_with(headers::INTERNAL_PREFIX))
+        .cloned()
+        .collect();
+    for name in names {
+        headers.remove(name);
+    }
+}
+
+fn lists(value: &HeaderValue, word: &str) -> bool {
+    value.as_bytes().split(|b| *b == b',').any(|token| {
+        let token = token.split(|b| *b == b';').next().unwrap_or_default();
+        token.trim_ascii().eq_ignore_ascii_case(word.as_bytes())
+    })
+}
+
+/// Whether an HTTP/1.1 request asks to switch protocols.
+pub(crate) fn wants_upgrade(head: &request::Parts, facts: Facts) -> bool {
+    facts.upgrade
+        && facts.connection
+        && head.version == Version::HTTP_11
+        && head
+            .headers
+            .get_all(CONNECTION)
+            .iter()
+            .any(|value| lists(value, "upgrade"))
+}
+
+/// Puts the target in origin form with a `Host`, as every next hop wants it.
+pub(crate) fn normalise_target(head: &mut request::Parts) -> Result<(), Problem> {
+    if head.method == Method::CONNECT {
+        return Err(Problem::new(
+            Code::BadRequest,
+            "CONNECT asks for a tunnel; this port forwards requests to a service",
+        ));
+    }
+    let Some(authority) = head.uri.authority() else {
+        return if head.headers.contains_key(HOST) || head.version < Version::HTTP_11 {
+            Ok(())
+        } else {
+            Err(Problem::new(Code::BadRequest, "the request has no Host header"))
+        };
+    };
+    // An absolute target overrides Host; over HTTP/2 a Host beside :authority travels as it is.
+    if head.version < Version::HTTP_2 || !head.headers.contains_key(HOST) {
+        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| {
+            Problem::new(
+                Code::BadRequest,
+                "the request's authority cannot be a Host header",
+            )
+        })?;
+        head.headers.insert(HOST, host);
+    }
+    let path = head
+        .uri
+        .path_and_query()
+        .cloned()
+        .unwrap_or_else(|| http::uri::PathAndQuery::from_static("/"));
+    head.uri = Uri::from(path);
+    Ok(())
+}
+
+/// The name of this agent's place in `Via`: one per site and service, so that a request that comes
+/// back to the same place is a loop.
+pub(crate) fn via_name(site: &str, service: &str) -> String {
+    format!("cheops-{site}-{service}")
+}
+
+/// Adds this hop to `Via`, or refuses a request that was here before.
+pub(crate) fn add_via(head: &mut request::Parts, facts: Facts, name: &str) -> Result<(), Problem> {
+    if facts.via && head.headers.get_all(VIA).iter().any(|value| passed(value, name)) {
+        return Err(Problem::new(
+            Code::LoopDetected,
+            format!("the request already passed `{name}`: check the upstream addresses in the configuration"),
+        ));
+    }
+    let protocol = match head.version {
+        Version::HTTP_2 => "2",
+        Version::HTTP_10 => "1.0",
+        _ => "1.1",
+    };
+    let value = HeaderValue::from_str(&format!("{protocol} {name}"))
+        .map_err(|_| Problem::new(Code::Internal, "a name cannot be a header value"))?;
+    head.headers.append(VIA, value);
+    Ok(())
+}
+
+fn passed(value: &HeaderValue, name: &str) -> bool {
+    value.as_bytes().split(|b| *b == b',').any(|entry| {
+        let mut words = entry
+            .split(u8::is_ascii_whitespace)
+            .filter(|word| !word.is_empty());
+        words.nth(1) == Some(name.as_bytes())
+    })
+}
+
+/// A copy of a request's head.
+pub(crate) fn copy(head: &request::Parts) -> request::Parts {
+    let (mut copy, ()) = http::Request::new(()).into_parts();
+    copy.method = head.method.clone();
+    copy.uri = head.uri.clone();
+    copy.version = head.version;
+    copy.headers = head.headers.clone();
+    copy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(list: &[(&str, &str)]) -> HeaderMap {
+        list.iter()
+            .map(|(name, value)| {
+                (
+                    HeaderName::try_from(*name).unwrap(),
+                    HeaderValue::from_str(value).unwrap(),
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn hop_by_hop_headers_end_here() {
+        let mut map = headers(&[
+            ("connection", "close, x-mine"),
+            ("x-mine", "1"),
+            ("keep-alive", "5"),
+            ("te", "trailers, deflate;q=0.5"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "websocket"),
+            ("x-cheops-service", "forged"),
+            ("accept", "*/*"),
+        ]);
+        let facts = Facts::of(&map);
+        clean_request(&mut map, facts);
+        assert_eq!(map, headers(&[("accept", "*/*"), ("te", "trailers")]));
+    }
+
+    #[test]
+    fn connection_cannot_remove_host_or_length() {
+        let mut map = headers(&[
+            ("connection", "host, content-length"),
+            ("host", "a"),
+            ("content-length", "3"),
+        ]);
+        let facts = Facts::of(&map);
+        clean_request(&mut map, facts);
+        assert_eq!(map, headers(&[("host", "a"), ("content-length", "3")]));
+    }
+
+    #[test]
+    fn a_request_that_comes_back_is_refused() {
+        let (mut head, ()) = http::Request::new(()).into_parts();
+        add_via(&mut head, Facts::default(), "cheops-a-A").unwrap();
+        let facts = Facts::of(&head.headers);
+        add_via(&mut head, facts, "cheops-b-A").unwrap();
+        add_via(&mut head, facts, "cheops-a").unwrap();
+        let problem = add_via(&mut head, facts, "cheops-a-A").unwrap_err();
+        assert_eq!(problem.code, Code::LoopDetected);
+    }
+
+    #[test]
+    fn an_absolute_target_becomes_origin_form() {
+        let (mut head, ()) = http::Request::get("http://real/a?b")
+            .header("host", "other")
+            .body(())
+            .unwrap()
+            .into_parts();
+        normalise_target(&mut head).unwrap();
+        assert_eq!(
+            (
+                head.uri.to_string().as_str(),
+                head.headers[HOST].to_str().unwrap()
+            ),
+            ("/a?b", "real")
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! One request on its way, with everything that its execution needs.
+
+use std::{cell::OnceCell, rc::Rc, sync::Arc};
+
+use cheops_glue::ListShape;
+use cheops_types::{Code, Problem, SiteName, VerbClass, Visit};
+use http::request;
+
+use crate::{
+    correlation::{Carried, Workflow},
+    proxy::{Core, Service},
+};
+
+/// The workflow that a request belongs to.
+pub(crate) enum Flow {
+    /// The request brought a scope of its own: it begins a workflow where it is handed to a service.
+    Begins(Arc<Carried>),
+    /// A service's own call within a workflow.
+    Joins(Arc<Workflow>),
+}
+
+pub(crate) struct Job {
+    pub(crate) core: Rc<Core>,
+    pub(crate) service: Rc<Service>,
+    pub(crate) verb: VerbClass,
+    /// How to read the answer as a list, where it can be one.
+    pub(crate) list: Option<Arc<ListShape>>,
+    /// Cleaned, in origin form, with this hop in `Via`.
+    pub(crate) head: request::Parts,
+    flow: Flow,
+    begun: OnceCell<Arc<Workflow>>,
+}
+
+impl Job {
+    pub(crate) fn new(core: Rc<Core>, service: Rc<Service>, head: request::Parts, flow: Flow) -> Self {
+        let identity = core
+            .world
+            .profile
+            .identify(&service.name, head.method.as_str(), head.uri.path());
+        let (verb, list) = (identity.verb, identity.list.cloned());
+        Self {
+            core,
+            service,
+            verb,
+            list,
+            head,
+            flow,
+            begun: OnceCell::new(),
+        }
+    }
+
+    pub(crate) fn here(&self) -> &SiteName {
+        &self.core.world.site
+    }
+
+    pub(crate) fn carried(&self) -> &Arc<Carried> {
+        match &self.flow {
+            Flow::Begins(carried) => carried,
+            Flow::Joins(workflow) => &workflow.carried,
+        }
+    }
+
+    /// The workflow under which a service of this site is called.
+    pub(crate) fn workflow(&self) -> Result<&Arc<Workflow>, Problem> {
+        let carried = match &self.flow {
+            Flow::Joins(workflow) => return Ok(workflow),
+            Flow::Begins(carried) => carried,
+        };
+        if let Some(workflow) = self.begun.get() {
+            return Ok(workflow);
+        }
+        let max = self.core.limits().correlation_max;
+        match self.core.shared.correlation.begin(carried.clone(), max) {
+            Some(workflow) => Ok(self.begun.get_or_init(|| workflow)),
+            None => Err(Problem::new(
+                Code::CorrelationFull,
+                format!(
+                    "{max} scoped workflows are remembered already; try again later or raise `correlation_max`"
+                ),
+            )),
+        }
+    }
+
+    /// Tells the workflow's first request what this call reached, or gathers what later calls did.
+    pub(crate) fn close(&self, visits: &[Visit], mut workflow: Vec<Visit>) -> Vec<Visit> {
+        match &self.flow {
+            Flow::Joins(joined) => {
+                let own = visits.iter().map(|visit| Visit {
+                    service: Some(self.service.name.clone()),
+                    ..visit.clone()
+                });
+                joined.note(own.chain(workflow.iter().cloned()));
+            }
+            Flow::Begins(_) => {
+                if let Some(begun) = self.begun.get() {
+                    workflow.extend(begun.take_steps());
+                }
+            }
+        }
+        workflow
+    }
+}

@@ -1,0 +1,118 @@
+//! Requests of other sites' agents. Who calls is what the certificate says, never a header.
+
+use std::{rc::Rc, sync::Arc};
+
+use cheops_net::{Body, Connection};
+use cheops_scope::{ParseLimits, Scope, read};
+use cheops_types::{Code, Outcome, Plan, PlanKind, Problem, Pulse, Receipt, SiteName, Visit, headers};
+use http::{HeaderValue, Request, Response, header::CONTENT_TYPE, request};
+use hyper::body::Incoming;
+
+use crate::{
+    Counted, Tag, answer, carry,
+    correlation::Carried,
+    execute,
+    head::{self, Facts},
+    job::{Flow, Job},
+    proxy::{Core, Service},
+    tunnel::{self, Wish},
+};
+
+pub(crate) async fn handle(
+    core: &Rc<Core>,
+    connection: &Connection<Arc<Tag>>,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    let Some(peer) = &connection.peer else {
+        let detail = "the peer port wants a certificate of the mesh that names a site";
+        return refuse(core, &Problem::new(Code::PeerRefused, detail));
+    };
+    if request.uri().path() == headers::PEER_HEARTBEAT_PATH {
+        return heartbeat(core);
+    }
+    core.counters.add(Counted::FromPeers);
+    let (head, incoming) = request.into_parts();
+    match admit(core, peer, head) {
+        Ok((job, None)) => execute::execute(job, &Plan::Local, Body::from(incoming)).await,
+        Ok((job, Some(wish))) => tunnel::scoped(job, &Plan::Local, wish).await,
+        Err(problem) => refuse(core, &problem),
+    }
+}
+
+fn heartbeat(core: &Core) -> Response<Body> {
+    let pulse = Pulse::of(&core.world.site, &core.shared.distances.load());
+    let mut response = Response::new(Body::full(serde_json::to_vec(&pulse).unwrap_or_default()));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// An answer to a request that certainly did not execute, which lets the other side go elsewhere.
+fn refuse(core: &Core, problem: &Problem) -> Response<Body> {
+    core.counters.add(Counted::Problems);
+    let mut response = answer::problem(problem);
+    let visit = Visit::failed(&core.world.site, Outcome::NotExecuted, problem.code.as_str());
+    answer::put_receipt(&mut response, &Receipt::new(PlanKind::Local, vec![visit]));
+    response
+}
+
+/// The other side has planned already: the request executes here, and its scope goes on with it.
+fn admit(core: &Rc<Core>, peer: &SiteName, mut head: request::Parts) -> Result<(Job, Option<Wish>), Problem> {
+    let service = find_service(core, peer, &head)?;
+    let scope = read_scope(core, &head)?;
+    let facts = Facts::of(&head.headers);
+    let wish = if head::wants_upgrade(&head, facts) {
+        Wish::take(&mut head)
+    } else {
+        None
+    };
+    head::normalise_target(&mut head)?;
+    head::clean_request(&mut head.headers, facts);
+    head::add_via(&mut head, facts, &service.via)?;
+    // A key that another agent minted means nothing here, and one of ours must not come from there.
+    carry::strip_keys(
+        &mut head.headers,
+        core.world.profile.correlation(),
+        &core.shared.correlation,
+    );
+    let text = scope.to_string();
+    let flow = Flow::Begins(Arc::new(Carried { scope, text }));
+    Ok((Job::new(core.clone(), service, head, flow), wish))
+}
+
+fn find_service(core: &Core, peer: &SiteName, head: &request::Parts) -> Result<Rc<Service>, Problem> {
+    let name = head
+        .headers
+        .get(headers::PEER_SERVICE)
+        .and_then(|value| value.to_str().ok());
+    let Some(name) = name else {
+        return Err(Problem::new(
+            Code::BadRequest,
+            format!("site `{peer}` named no service"),
+        ));
+    };
+    let here = &core.world.site;
+    core.service(name).cloned().ok_or_else(|| {
+        Problem::new(
+            Code::UnknownService,
+            format!("site `{here}` has no service `{name}`; its configuration lists the services it has"),
+        )
+        .at(here)
+    })
+}
+
+fn read_scope(core: &Core, head: &request::Parts) -> Result<Scope, Problem> {
+    let text = head
+        .headers
+        .get(headers::PEER_SCOPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    // The full form of a scope may be longer than what its caller wrote.
+    let limits = core.limits();
+    let limits = ParseLimits {
+        max_bytes: 2 * limits.scope_max_bytes,
+        max_depth: limits.scope_max_depth,
+    };
+    read(text, &limits, None).map_err(|diagnostics| diagnostics.to_problem(text))
+}

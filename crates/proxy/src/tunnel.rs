@@ -1,0 +1,201 @@
+//! Requests that switch protocols: after the switch, bytes go both ways until one side ends.
+
+use cheops_net::{Body, SendError};
+use cheops_types::{Code, Health, Outcome, Plan, PlanKind, Problem, SiteName, Visit, headers::RECEIPT};
+use http::{
+    HeaderValue, Request, Response, StatusCode,
+    header::{CONNECTION, UPGRADE},
+    request,
+};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+
+use crate::{
+    Counted,
+    attempt::{Answer, Attempt, answered_at, no_link},
+    execute::{self, Done},
+    head,
+    job::Job,
+    proxy::{Core, Service},
+};
+
+/// What a client asked to switch to, taken off its request before the head is cleaned.
+pub(crate) struct Wish {
+    protocol: HeaderValue,
+    client: OnUpgrade,
+}
+
+impl Wish {
+    pub(crate) fn take(head: &mut request::Parts) -> Option<Self> {
+        let protocol = head.headers.get(UPGRADE)?.clone();
+        let client = head.extensions.remove::<OnUpgrade>()?;
+        Some(Self { protocol, client })
+    }
+
+    /// Puts the wish on a cleaned head again.
+    fn put(&self, head: &mut request::Parts) {
+        head.headers
+            .insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        head.headers.insert(UPGRADE, self.protocol.clone());
+    }
+
+    /// Answers the client; if the other side switched, joins both from then on.
+    fn join(self, core: &Core, mut response: Response<Body>, other: OnUpgrade) -> Response<Body> {
+        let switched = response.headers().get(UPGRADE).cloned();
+        head::clean_response(response.headers_mut());
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return response;
+        }
+        core.counters.add(Counted::Upgrades);
+        response
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        response
+            .headers_mut()
+            .insert(UPGRADE, switched.unwrap_or(self.protocol));
+        *response.body_mut() = Body::Empty;
+        let client = self.client;
+        tokio::task::spawn_local(async move {
+            let (Ok(client), Ok(other)) = tokio::join!(client, other) else {
+                return;
+            };
+            let (mut client, mut other) = (TokioIo::new(client), TokioIo::new(other));
+            // Either end may break off; there is nobody left to tell.
+            let _ = tokio::io::copy_bidirectional(&mut client, &mut other).await;
+        });
+        response
+    }
+}
+
+/// An upgrade without a scope.
+pub(crate) async fn plain(
+    core: &Core,
+    service: &Service,
+    mut head: request::Parts,
+    body: Body,
+    wish: Wish,
+) -> Result<Response<Body>, SendError> {
+    wish.put(&mut head);
+    let (response, other) = service
+        .upstream
+        .send_upgrade(Request::from_parts(head, body))
+        .await?;
+    Ok(wish.join(core, response, other))
+}
+
+/// An upgrade under a scope: it goes to one site, the first of the plan that takes it.
+pub(crate) async fn scoped(job: Job, plan: &Plan, wish: Wish) -> Response<Body> {
+    let mut sites = Vec::new();
+    if !targets(&job, plan, &mut sites) {
+        let problem = Problem::new(
+            Code::UpgradeNotPossible,
+            "a connection that switches protocols goes to one site; name one, or several with `;` or `|`",
+        );
+        return execute::finish(&job, plan.kind(), Done::problem(problem));
+    }
+    let (up, down): (Vec<_>, Vec<_>) = sites
+        .into_iter()
+        .partition(|site| job.core.shared.distances.load().health(site) != Health::Down);
+    let mut visits = Vec::new();
+    let mut failed = None;
+    for site in up.into_iter().chain(down) {
+        match attempt(&job, &site, &wish).await {
+            Ok((attempt, other)) => {
+                visits.push(attempt.visit.clone());
+                return switched(
+                    &job,
+                    plan.kind(),
+                    Done {
+                        visits,
+                        ..attempt.into()
+                    },
+                    wish,
+                    other,
+                );
+            }
+            Err(attempt) => {
+                visits.push(attempt.visit.clone());
+                let is_certain = attempt.visit.outcome == Outcome::NotExecuted;
+                failed = Some(attempt);
+                if !is_certain {
+                    break;
+                }
+            }
+        }
+    }
+    let done = match failed {
+        Some(attempt) => Done {
+            visits,
+            ..attempt.into()
+        },
+        None => Done::problem(Problem::new(Code::NoSiteLeft, "the plan names no site")),
+    };
+    execute::finish(&job, plan.kind(), done)
+}
+
+fn switched(job: &Job, kind: PlanKind, done: Done, wish: Wish, other: OnUpgrade) -> Response<Body> {
+    let mut response = execute::finish(job, kind, done);
+    let receipt = response.headers_mut().remove(RECEIPT);
+    let mut response = wish.join(&job.core, response, other);
+    if let Some(receipt) = receipt {
+        response.headers_mut().insert(RECEIPT, receipt);
+    }
+    response
+}
+
+async fn attempt(job: &Job, site: &SiteName, wish: &Wish) -> Result<(Attempt, OnUpgrade), Attempt> {
+    let mut head = head::copy(&job.head);
+    if site == job.here() {
+        job.enter_workflow(&mut head)
+            .map_err(|problem| Attempt::failed(site, Outcome::NotExecuted, problem))?;
+        wish.put(&mut head);
+        let sent = job
+            .service
+            .upstream
+            .send_upgrade(Request::from_parts(head, Body::Empty))
+            .await;
+        let (response, other) = sent.map_err(|error| job.unanswered_here(&error))?;
+        let visit = Visit::executed(site, response.status().as_u16());
+        let answer = Answer::Response(response);
+        return Ok((
+            Attempt {
+                visit,
+                workflow: Vec::new(),
+                answer,
+            },
+            other,
+        ));
+    }
+    let Some(link) = job.core.peer(site) else {
+        return Err(no_link(site));
+    };
+    job.core.counters.add(Counted::ToPeers);
+    job.address_peer(&mut head);
+    wish.put(&mut head);
+    let sent = link.send_upgrade(Request::from_parts(head, Body::Empty)).await;
+    let (response, other) = sent.map_err(|error| job.unanswered_at(site, &error))?;
+    let protocol = response.headers().get(UPGRADE).cloned();
+    let mut attempt = answered_at(site, response);
+    // Cleaned as for any answer; the switch itself is told to the client by `join`.
+    if let (Answer::Response(response), Some(protocol)) = (&mut attempt.answer, protocol) {
+        response.headers_mut().insert(UPGRADE, protocol);
+    }
+    if attempt.visit.outcome == Outcome::NotExecuted {
+        Err(attempt)
+    } else {
+        Ok((attempt, other))
+    }
+}
+
+/// The sites that a plan would try, in order; false when it needs several at once.
+fn targets(job: &Job, plan: &Plan, sites: &mut Vec<SiteName>) -> bool {
+    match plan {
+        Plan::Local => sites.push(job.here().clone()),
+        Plan::Forward(site) => sites.push(site.clone()),
+        Plan::Fallback(members) | Plan::FirstOf(members) => {
+            return members.iter().all(|member| targets(job, member, sites));
+        }
+        Plan::Gather(_) | Plan::Replicate { .. } | Plan::Cross(_) => return false,
+    }
+    true
+}

@@ -1,0 +1,28 @@
+//! Measurements against other programs, as ratios from paired rounds.
+
+mod agent;
+mod contender;
+mod cpu;
+mod load;
+mod proxy;
+mod report;
+mod server;
+mod tools;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::repo::Repo;
+
+#[derive(clap::Subcommand)]
+pub(crate) enum Bench {
+    /// CPU and latency of a plain local request: the agent, nginx and HAProxy side by side
+    Proxy(proxy::Args),
+}
+
+pub(crate) fn run(repo: &Repo, bench: Bench) -> Result<ExitCode> {
+    match bench {
+        Bench::Proxy(args) => proxy::run(repo, &args),
+    }
+}

@@ -1,0 +1,192 @@
+//! Ratios to the first contender, by medians and quartiles over the rounds.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{contender::Contender, load::Load, proxy::Measure};
+
+#[derive(Serialize)]
+pub(super) struct Report {
+    rounds: usize,
+    seconds: u64,
+    connections: usize,
+    proxies: Vec<Line>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    #[serde(skip)]
+    contender: Contender,
+    cpu_us: Figure,
+    p50_us: Figure,
+    p90_us: Figure,
+    p99_us: Figure,
+    requests_per_s: Figure,
+}
+
+/// One quantity: as it was, and in relation to the first contender in the same round.
+#[derive(Serialize)]
+struct Figure {
+    value: Quartiles,
+    ratio: Quartiles,
+}
+
+type Quantity = fn(&Line) -> &Figure;
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct Quartiles {
+    q1: f64,
+    median: f64,
+    q3: f64,
+}
+
+impl Report {
+    /// Each round holds the contenders' measures in the order of `contenders`.
+    pub(super) fn new(contenders: &[Contender], rounds: &[Vec<Measure>], load: Load) -> Self {
+        let figure = |at: usize, quantity: fn(&Measure) -> f64| Figure {
+            value: Quartiles::of(rounds.iter().map(|round| quantity(&round[at])).collect()),
+            ratio: Quartiles::of(
+                rounds
+                    .iter()
+                    .map(|round| quantity(&round[at]) / quantity(&round[0]))
+                    .collect(),
+            ),
+        };
+        let line = |(at, contender): (usize, &Contender)| Line {
+            name: contender.to_string(),
+            contender: *contender,
+            cpu_us: figure(at, |m| m.cpu_us),
+            p50_us: figure(at, |m| m.seen.p50_us),
+            p90_us: figure(at, |m| m.seen.p90_us),
+            p99_us: figure(at, |m| m.seen.p99_us),
+            requests_per_s: figure(at, |m| m.seen.requests_per_s),
+        };
+        Self {
+            rounds: rounds.len(),
+            seconds: load.seconds,
+            connections: load.connections,
+            proxies: contenders.iter().enumerate().map(line).collect(),
+        }
+    }
+
+    /// The median of a contender's CPU time per request in relation to the first one's.
+    pub(super) fn cpu_ratio(&self, contender: Contender) -> f64 {
+        let line = self.proxies.iter().find(|line| line.contender == contender);
+        line.map_or(f64::NAN, |line| line.cpu_us.ratio.median)
+    }
+}
+
+impl Quartiles {
+    /// Of at least one value.
+    fn of(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        let at = |share: f64| {
+            let position = share * (values.len() - 1) as f64;
+            let (low, high) = (
+                values[position.floor() as usize],
+                values[position.ceil() as usize],
+            );
+            low + (high - low) * position.fract()
+        };
+        Self {
+            q1: at(0.25),
+            median: at(0.5),
+            q3: at(0.75),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let first = self.proxies.first().map_or("", |line| &line.name);
+        writeln!(
+            f,
+            "{} paired rounds of {} s, {} connections\nratio to {first}: median (quartiles); \
+             behind it the absolute median, for information",
+            self.rounds, self.seconds, self.connections
+        )?;
+        let names: Vec<_> = self.proxies.iter().map(|line| line.name.clone()).collect();
+        write_row(f, "", &names)?;
+        let rows: [(&str, &str, Quantity); 5] = [
+            ("CPU/request", " µs", |line| &line.cpu_us),
+            ("p50", " µs", |line| &line.p50_us),
+            ("p90", " µs", |line| &line.p90_us),
+            ("p99", " µs", |line| &line.p99_us),
+            ("requests/s", "", |line| &line.requests_per_s),
+        ];
+        for (name, unit, figure) in rows {
+            let cells: Vec<_> = self.proxies.iter().map(|line| figure(line).show(unit)).collect();
+            write_row(f, name, &cells)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_row(f: &mut fmt::Formatter<'_>, name: &str, cells: &[String]) -> fmt::Result {
+    let cells: Vec<_> = cells.iter().map(|cell| format!("{cell:<28}")).collect();
+    writeln!(f, "{name:12} {}", cells.join(" ").trim_end())
+}
+
+impl Figure {
+    fn show(&self, unit: &str) -> String {
+        let Quartiles { q1, median, q3 } = self.ratio;
+        let value = self.value.median;
+        let digits = usize::from(value < 100.0);
+        format!("{median:.2} ({q1:.2}–{q3:.2}) {value:.digits$}{unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::load::Seen;
+
+    fn measure(cpu_us: f64) -> Measure {
+        Measure {
+            cpu_us,
+            seen: Seen {
+                requests: 1,
+                requests_per_s: 1.0,
+                p50_us: 1.0,
+                p90_us: 1.0,
+                p99_us: 1.0,
+            },
+        }
+    }
+
+    #[test]
+    fn quartiles_interpolate() {
+        let quartiles = Quartiles::of(vec![4.0, 1.0, 3.0, 2.0]);
+        assert_eq!(
+            quartiles,
+            Quartiles {
+                q1: 1.75,
+                median: 2.5,
+                q3: 3.25
+            }
+        );
+        assert_eq!(
+            Quartiles::of(vec![7.0]),
+            Quartiles {
+                q1: 7.0,
+                median: 7.0,
+                q3: 7.0
+            }
+        );
+    }
+
+    #[test]
+    fn the_ratio_is_taken_within_rounds() {
+        // The machine was twice as slow in the second round, for both.
+        let rounds = [[10.0, 11.0], [20.0, 22.0], [10.0, 11.0]].map(|round| round.map(measure).into());
+        let load = Load {
+            core: 0,
+            connections: 1,
+            seconds: 1,
+        };
+        let report = Report::new(&[Contender::Nginx, Contender::Cheops], &rounds, load);
+        assert!((report.cpu_ratio(Contender::Cheops) - 1.1).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,51 @@
+//! Running programs for a check: inherited output, and an error that names the command.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+
+/// The cargo that runs this program, so that toolchain overrides hold for what it starts.
+pub(crate) fn cargo(dir: &Path) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(dir);
+    command
+}
+
+/// Runs a command to its end with the caller's terminal.
+pub(crate) fn succeed(command: &mut Command) -> Result<()> {
+    let shown = show(command);
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("`{shown}` cannot be started"))?;
+    if !status.success() {
+        bail!("`{shown}` failed: {status}");
+    }
+    Ok(())
+}
+
+/// Where a program is, in `PATH` or where Debian keeps servers.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .map(|dir| dir.join(name))
+        .find(|file| file.is_file())
+}
+
+fn show(command: &Command) -> String {
+    let program = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or(command.get_program())
+        .to_string_lossy();
+    let mut shown = program.into_owned();
+    for arg in command.get_args() {
+        shown.push(' ');
+        shown.push_str(&arg.to_string_lossy());
+    }
+    shown
+}

@@ -16,7 +16,11 @@ fuzz_target!(|text: &str| {
     match parse(text, &LIMITS) {
         Ok(scope) => {
             let printed = scope.to_string();
-            assert_eq!(parse(&printed, &LIMITS.for_printed()).as_ref(), Ok(&scope), "{printed}");
+            assert_eq!(
+                parse(&printed, &LIMITS.for_printed()).as_ref(),
+                Ok(&scope),
+                "{printed}"
+            );
             if let Err(diagnostics) = check_meaning(&scope) {
                 diagnostics.iter().for_each(|diagnostic| check(diagnostic, text));
             }

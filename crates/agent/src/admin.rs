@@ -14,11 +14,11 @@ use std::{future::Future, pin::Pin};
 use cheops_types::{Limits, Problem};
 
 pub(crate) use model::{
-    ExplainRequest, Explanation, LimitsAnswer, ReloadAnswer, ServiceStatus, ServicesAnswer,
-    SiteStatus, SitesAnswer, Status,
+    ExplainRequest, Explanation, LimitsAnswer, ReloadAnswer, ServiceStatus, ServicesAnswer, SiteStatus,
+    SitesAnswer, Status,
 };
 pub(crate) use server::serve;
-pub(crate) use socket::{AdminSocket, SocketError};
+pub(crate) use socket::AdminSocket;
 
 /// What the API tells and does: the running agent. Everything but `reload` answers from memory.
 pub(crate) trait Source: Send + Sync + 'static {

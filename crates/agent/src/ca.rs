@@ -144,7 +144,8 @@ fn write(path: &Path, text: &str, mode: u32, terms: Terms) -> Result<(), CaError
             error,
         },
     };
-    if terms.force && let Err(error) = fs::remove_file(path)
+    if terms.force
+        && let Err(error) = fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
     {
         return Err(failed(error));
@@ -216,10 +217,7 @@ mod tests {
         assert_eq!(fs::read(&key).unwrap(), before);
 
         fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
-        let forced = Terms {
-            days: 1,
-            force: true,
-        };
+        let forced = Terms { days: 1, force: true };
         init_with(dir.path(), forced).unwrap();
         assert_ne!(fs::read(&key).unwrap(), before);
         assert_eq!(mode(&key), 0o600);

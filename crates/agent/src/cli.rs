@@ -24,14 +24,19 @@ const CONFIG_PATHS: [&str; 2] = ["cheops.toml", "/etc/cheops/cheops.toml"];
 
 /// Requests run where the caller says: one application, many sites.
 #[derive(Debug, Parser)]
-#[command(name = "cheops", version, about, max_term_width = 100, after_help = "\
+#[command(
+    name = "cheops",
+    version,
+    max_term_width = 100,
+    after_help = "\
 Examples:
   cheops demo                                three sites on this machine, to try
   cheops run -c site1.toml                   one site
   cheops scope check 'A: site1 ; site2'      judge a scope
   cheops explain --service A 'site1 & site2' what a running agent would do
 
-Exit codes: 0 well, 1 it failed, 2 the input is wrong.")]
+Exit codes: 0 well, 1 it failed, 2 the input is wrong."
+)]
 pub(crate) struct Cli {
     /// The admin socket of the agent to ask, instead of the configuration's
     #[arg(long, global = true, value_name = "PATH", env = "CHEOPS_ADMIN")]
@@ -74,7 +79,10 @@ enum Command {
     #[command(after_help = "\
 Example:
   cheops completions bash > ~/.local/share/bash-completion/completions/cheops")]
-    Completions { shell: clap_complete::Shell },
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
     /// Run the example application
     #[command(hide = true)]
     ExampleApp(ExampleArgs),
@@ -112,6 +120,7 @@ struct ExplainArgs {
     /// The service that the request addresses
     #[arg(long, value_name = "NAME")]
     service: String,
+    /// The method of the request
     #[arg(long, default_value = "GET")]
     method: String,
     /// The path of the request, with its query if it has one
@@ -161,6 +170,7 @@ Example:
   cheops ca init --dir mesh
   cheops ca issue site1 --dir mesh --out /etc/cheops")]
     Issue {
+        /// The site's name, as in its configuration
         site: SiteName,
         /// Where the CA is kept
         #[arg(long, value_name = "DIR", default_value = ".")]
@@ -225,21 +235,28 @@ impl Cli {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let admin = self.admin.as_deref();
         match self.command {
-            Command::Run(args) => crate::run::run(args),
+            Command::Run(args) => crate::run::run(&args),
             Command::Demo(args) => crate::demo::run(&args),
             Command::ExampleApp(args) => crate::example_app::run(args),
             Command::Scope(ScopeCommand::Check(args)) => scope::check(&args),
             Command::Explain(args) => ask::explain(admin, args),
             Command::Config(ConfigCommand::Check { config, json }) => settings::check(&config, json),
             Command::Config(ConfigCommand::Example) => settings::example(),
-            Command::Ca(CaCommand::Init { dir, days, force }) => authority::init(&dir, ca::Terms { days, force }),
+            Command::Ca(CaCommand::Init { dir, days, force }) => {
+                authority::init(&dir, ca::Terms { days, force })
+            }
             Command::Ca(CaCommand::Issue {
                 site,
                 dir,
                 out,
                 days,
                 force,
-            }) => authority::issue(&site, &dir, out.as_deref().unwrap_or(&dir), ca::Terms { days, force }),
+            }) => authority::issue(
+                &site,
+                &dir,
+                out.as_deref().unwrap_or(&dir),
+                ca::Terms { days, force },
+            ),
             Command::Status(args) => ask::status(admin, &args),
             Command::Sites(args) => ask::sites(admin, &args),
             Command::Services(args) => ask::services(admin, &args),

@@ -15,6 +15,8 @@ mod tests;
 
 use std::{
     collections::BTreeMap,
+    fmt::Write as _,
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -22,7 +24,7 @@ use cheops_types::{Limit, Limits, ServiceName, SiteName};
 use serde::Serialize;
 
 pub(crate) use error::{ConfigError, ConfigErrors};
-pub(crate) use service::{Service, TlsFiles, Upstream, UpstreamHttp};
+pub(crate) use service::{Service, Upstream, UpstreamHttp};
 
 /// The file of the admin API's socket in the data directory.
 const ADMIN_SOCKET: &str = "admin.sock";
@@ -61,7 +63,7 @@ pub(crate) enum GlueChoice {
 /// The port for the other sites, and who this site is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Peer {
-    pub(crate) listen: std::net::SocketAddr,
+    pub(crate) listen: SocketAddr,
     pub(crate) ca: PathBuf,
     pub(crate) cert: PathBuf,
     pub(crate) key: PathBuf,
@@ -108,7 +110,8 @@ pub(crate) fn example() -> String {
     let defaults = Limits::default();
     for limit in Limit::ALL {
         let line = format!("{} = {}", limit.name(), limit.value(&defaults));
-        text.push_str(&format!("{line:<40} # {}\n", limit.answer()));
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{line:<40} # {}", limit.answer());
     }
     text
 }

@@ -8,14 +8,13 @@ mod layout;
 mod overview;
 mod screen;
 mod sites;
-mod stop;
 mod tour;
 
 use std::process::ExitCode;
 
 use crate::demo::{screen::Screen, sites::Sites};
 
-pub(crate) use stop::Stop;
+use crate::stop::Stop;
 
 /// What the tour needs to show everything.
 const TOUR_SITES_MIN: u8 = 3;
@@ -23,6 +22,10 @@ const TOUR_SITES_MIN: u8 = 3;
 const INTERRUPTED: u8 = 130;
 
 #[derive(Debug, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub(crate) struct DemoArgs {
     /// Plays every collaboration, checks each answer and ends; exits with 1 when one is wrong
     #[arg(long)]
@@ -65,14 +68,14 @@ async fn play(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     };
     let result = if args.tour {
         tokio::select! {
-            right = tour::play(&sites.map, &screen) => {
+            right = tour::play(&sites.map, screen) => {
                 right.map(|right| if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
             }
             ended = sites.children.first_ended() => Err(ended),
             () = stop.asked() => Ok(ExitCode::from(INTERRUPTED)),
         }
     } else {
-        overview::print(&sites.map, &screen);
+        overview::print(&sites.map, screen);
         tokio::select! {
             ended = sites.children.first_ended() => Err(ended),
             () = stop.asked() => Ok(ExitCode::SUCCESS),

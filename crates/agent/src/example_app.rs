@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use cheops_example::{Carry, Config, Service};
 use tokio::{net::TcpListener, sync::oneshot, time};
 
-use crate::demo::Stop;
+use crate::stop::Stop;
 
 /// How long requests under way may take once the service is asked to stop.
 const GRACE: Duration = Duration::from_secs(2);

@@ -15,8 +15,9 @@ pub(crate) fn init(verbosity: u8) -> anyhow::Result<()> {
         _ => "trace",
     };
     let filter = match std::env::var(FILTER_VARIABLE) {
-        Ok(text) if !text.is_empty() => EnvFilter::try_new(&text)
-            .map_err(|error| anyhow::anyhow!("{FILTER_VARIABLE} is not a filter: {error}; write e.g. `debug`"))?,
+        Ok(text) if !text.is_empty() => EnvFilter::try_new(&text).map_err(|error| {
+            anyhow::anyhow!("{FILTER_VARIABLE} is not a filter: {error}; write e.g. `debug`")
+        })?,
         _ => EnvFilter::new(default),
     };
     tracing_subscriber::fmt()

@@ -12,6 +12,7 @@ mod demo;
 mod example_app;
 mod logging;
 mod run;
+mod stop;
 
 use std::process::ExitCode;
 

@@ -1,8 +1,40 @@
-//! `cheops run`.
+//! `cheops run`: one site, from its configuration to its last connection.
 
-use std::process::ExitCode;
+mod heartbeats;
+mod listeners;
+mod reload;
+mod secrets;
+mod source;
+mod world;
 
-use crate::{cli::ConfigArg, config::Config};
+use std::{process::ExitCode, rc::Rc, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use arc_swap::ArcSwap;
+use cheops_mesh::{Pulses, Table};
+use cheops_net::{CoreHandle, CoreOptions, spawn_core};
+use cheops_proxy::{Correlation, Proxy, Shared, Tag};
+use cheops_types::Distances;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::{mpsc, oneshot},
+    task::LocalSet,
+};
+
+use crate::{
+    admin::{self, AdminSocket},
+    cli::ConfigArg,
+    config::Config,
+    stop::Stop,
+};
+use heartbeats::Heartbeats;
+use listeners::Listeners;
+use reload::{Reload, Reloader};
+use source::Agent;
+use world::WorldMaker;
+
+/// How often forgotten workflows are looked for.
+const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
@@ -13,8 +45,159 @@ pub(crate) struct RunArgs {
     exit_with_stdin: bool,
 }
 
-pub(crate) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
-    let _ = args.exit_with_stdin;
-    Config::load(&args.config.path()?)?;
-    anyhow::bail!("not built yet")
+pub(crate) type Cores = Rc<Vec<CoreHandle<Arc<Tag>>>>;
+
+pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let config = Config::load(&args.config.path()?)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let done = LocalSet::new().block_on(&runtime, serve(config, args.exit_with_stdin));
+    // Blocking look-ups of names must not delay the end.
+    runtime.shutdown_background();
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+async fn serve(config: Config, exit_with_stdin: bool) -> anyhow::Result<()> {
+    let mut stop = Stop::listen(exit_with_stdin)?.except_hang_up();
+    let socket = AdminSocket::bind(&config.admin_socket())?;
+    let keys = secrets::key_maker(&config.data_dir)?;
+    let mut worlds = WorldMaker::default();
+    let world = worlds.make(&config)?;
+    let distances = Arc::new(ArcSwap::from_pointee(Distances::default()));
+    let table = Table::new(config.site.clone(), config.limits.heartbeat_misses_max);
+    let pulses = Pulses::new(table, distances.clone());
+    let shared = Shared::new(world, distances, Correlation::new(keys));
+
+    let workers = workers(&config);
+    let cores: Cores = Rc::new(spawn_cores(workers, &config, &shared)?);
+    let mut listeners = Listeners::new(cores.clone());
+    listeners.apply(&config)?;
+    let mut heartbeats = Heartbeats::new(pulses.clone());
+    heartbeats.apply(&shared.world());
+
+    let (reloads, mut asked) = mpsc::channel(8);
+    let config = Arc::new(ArcSwap::from_pointee(config));
+    let agent = Arc::new(Agent::new(
+        shared.clone(),
+        config.clone(),
+        pulses,
+        workers,
+        reloads.clone(),
+    ));
+    let (stop_admin, admin_stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(admin::serve(socket, agent, async {
+        let _ = admin_stopped.await;
+    }));
+    tokio::task::spawn_local(reload_on_hangup(reloads)?);
+    tokio::task::spawn_local(expire_workflows(shared.clone()));
+    announce(&config.load());
+
+    let mut reloader = Reloader {
+        config,
+        shared,
+        worlds,
+        listeners,
+        heartbeats,
+    };
+    loop {
+        tokio::select! {
+            () = stop.asked() => break,
+            reload = asked.recv() => match reload {
+                Some(Reload { answer }) => {
+                    let result = reloader.reload();
+                    let _ = answer.send(result);
+                }
+                None => break,
+            },
+        }
+    }
+    tracing::info!("stopping: open requests may end");
+    drop(stop_admin);
+    let _ = serving.await;
+    drain(reloader, cores, &mut stop).await;
+    Ok(())
+}
+
+fn workers(config: &Config) -> usize {
+    match config.workers {
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        workers => workers,
+    }
+}
+
+fn spawn_cores(
+    workers: usize,
+    config: &Config,
+    shared: &Arc<Shared>,
+) -> anyhow::Result<Vec<CoreHandle<Arc<Tag>>>> {
+    let spawn = |index| {
+        let shared = shared.clone();
+        let options = CoreOptions {
+            name: format!("core-{index}"),
+            drain_timeout_ms: config.limits.drain_timeout_ms,
+        };
+        spawn_core(options, move |clock| Proxy::new(shared, clock)).context("cannot start a core")
+    };
+    (0..workers).map(spawn).collect()
+}
+
+/// SIGHUP asks for a reload like the admin API does; its result is logged.
+fn reload_on_hangup(reloads: mpsc::Sender<Reload>) -> anyhow::Result<impl Future<Output = ()>> {
+    let mut hangups = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+    Ok(async move {
+        while hangups.recv().await.is_some() {
+            let (answer, result) = oneshot::channel();
+            if reloads.send(Reload { answer }).await.is_err() {
+                return;
+            }
+            match result.await {
+                Ok(Ok(done)) => {
+                    tracing::info!(generation = done.generation, changes = ?done.changes, "reloaded")
+                }
+                Ok(Err(problem)) => {
+                    tracing::error!(detail = %problem.detail, "reload refused; the old configuration stays in force");
+                }
+                Err(_) => return,
+            }
+        }
+    })
+}
+
+async fn expire_workflows(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(EXPIRE_EVERY).await;
+        shared
+            .correlation
+            .expire(shared.world().limits.correlation_idle_s * 1000);
+    }
+}
+
+fn announce(config: &Config) {
+    for (name, service) in &config.services {
+        for (key, address) in [
+            ("public", service.public),
+            ("internal", service.internal),
+            ("listen", service.shared),
+        ] {
+            if let Some(address) = address {
+                tracing::info!(service = %name, %address, "{key}");
+            }
+        }
+    }
+    tracing::info!(site = %config.site, admin = %config.admin_socket().display(), "ready");
+}
+
+/// Ends the cores; a second signal does not wait for open requests.
+async fn drain(reloader: Reloader, cores: Cores, stop: &mut Stop) {
+    for core in cores.iter() {
+        core.send(cheops_net::Command::Stop);
+    }
+    drop(reloader);
+    let Ok(cores) = Rc::try_unwrap(cores) else { return };
+    let joined = tokio::task::spawn_blocking(|| cores.into_iter().for_each(CoreHandle::join));
+    tokio::select! {
+        _ = joined => {}
+        () = stop.asked() => tracing::warn!("stopped without waiting for open requests"),
+    }
 }

@@ -60,13 +60,20 @@ fn scopes_are_judged() {
 #[test]
 fn names_are_judged_with_a_configuration() {
     let dir = tempfile::tempdir().unwrap();
-    let config = "site = \"site1\"\n[services.A]\nlisten = \"127.0.0.1:0\"\nupstream = \"http://127.0.0.1:1\"\n";
+    let config =
+        "site = \"site1\"\n[services.A]\nlisten = \"127.0.0.1:0\"\nupstream = \"http://127.0.0.1:1\"\n";
     fs::write(dir.path().join("cheops.toml"), config).unwrap();
     ends(&output(dir.path(), &["scope", "check", "A: sit1"]), 0);
-    ends(&output(dir.path(), &["scope", "check", "-c", "cheops.toml", "A: site1"]), 0);
+    ends(
+        &output(dir.path(), &["scope", "check", "-c", "cheops.toml", "A: site1"]),
+        0,
+    );
     let unknown = output(dir.path(), &["scope", "check", "-c", "cheops.toml", "A: sit1"]);
     ends(&unknown, 2);
-    assert!(text(&unknown.stderr).contains("did you mean `site1`?"), "{unknown:?}");
+    assert!(
+        text(&unknown.stderr).contains("did you mean `site1`?"),
+        "{unknown:?}"
+    );
 }
 
 #[test]
@@ -80,7 +87,10 @@ fn configurations_are_judged() {
     let bad = output(dir.path(), &["config", "check"]);
     ends(&bad, 2);
     assert!(text(&bad.stderr).contains("cheops.toml:1:1"), "{bad:?}");
-    assert!(!text(&bad.stderr).contains('\u{1b}'), "no colours without a terminal");
+    assert!(
+        !text(&bad.stderr).contains('\u{1b}'),
+        "no colours without a terminal"
+    );
 
     let json = output(dir.path(), &["config", "check", "--json"]);
     ends(&json, 2);
@@ -94,7 +104,10 @@ fn a_mesh_is_made_and_its_configuration_is_good() {
     let dir = tempfile::tempdir().unwrap();
     ends(&output(dir.path(), &["ca", "init", "--dir", "mesh"]), 0);
     ends(&output(dir.path(), &["ca", "init", "--dir", "mesh"]), 2);
-    let issued = output(dir.path(), &["ca", "issue", "site1", "--dir", "mesh", "--out", "."]);
+    let issued = output(
+        dir.path(),
+        &["ca", "issue", "site1", "--dir", "mesh", "--out", "."],
+    );
     ends(&issued, 0);
     let peer = text(&issued.stdout).split_once("\n\n[peer]").unwrap().1;
     let config = format!(
@@ -109,7 +122,10 @@ fn a_mesh_is_made_and_its_configuration_is_good() {
     let status = output(dir.path(), &["status"]);
     ends(&status, 1);
     assert!(text(&status.stderr).contains("no agent answers at"), "{status:?}");
-    assert!(text(&status.stderr).contains("data/site1/admin.sock"), "{status:?}");
+    assert!(
+        text(&status.stderr).contains("data/site1/admin.sock"),
+        "{status:?}"
+    );
 }
 
 #[test]

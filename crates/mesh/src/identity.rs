@@ -241,11 +241,12 @@ fn site_of(certificate: &EndEntityCert<'_>) -> Result<SiteName, IdentityError> {
 
 fn ca_params(key: &KeyPair) -> CertificateParams {
     let mut params = CertificateParams::default();
-    let fingerprint: String = params.key_identifier(key)[..4]
+    let fingerprint = params
+        .key_identifier(key)
         .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    params.distinguished_name = common_name(&format!("Cheops mesh CA {fingerprint}"));
+        .take(4)
+        .fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte));
+    params.distinguished_name = common_name(&format!("Cheops mesh CA {fingerprint:08x}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params

@@ -22,13 +22,18 @@ impl BindError {
 /// One listening socket per core on the same address, among which the kernel spreads connections.
 /// Port 0 chooses one free port for all.
 pub fn bind(address: SocketAddr, cores: usize) -> Result<Vec<TcpListener>, BindError> {
-    let fail = |source| BindError { address, source };
-    let mut address = address;
     if address.port() != 0 {
         // Sockets that share a port would also share it with another agent of the same user: an
         // exclusive socket first shows whether the address is free.
-        bound(address, false).map_err(fail)?;
+        bound(address, false).map_err(|source| BindError { address, source })?;
     }
+    rebind(address, cores)
+}
+
+/// Like [`bind`] for an address that this process holds already and is about to let go of.
+pub fn rebind(address: SocketAddr, cores: usize) -> Result<Vec<TcpListener>, BindError> {
+    let fail = |source| BindError { address, source };
+    let mut address = address;
     let mut listeners = Vec::with_capacity(cores);
     for _ in 0..cores.max(1) {
         let socket = bound(address, true).map_err(fail)?;

@@ -20,7 +20,7 @@ mod stream;
 mod tls;
 mod upstream;
 
-pub use bind::{BindError, bind};
+pub use bind::{BindError, bind, rebind};
 pub use body::{Body, BoxError, Progress};
 pub use clock::{Clock, Deadline, Expired};
 pub use core::{Command, CoreHandle, CoreOptions, ListenerId, spawn_core};

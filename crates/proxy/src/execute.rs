@@ -117,7 +117,12 @@ async fn at(job: &Job, site: &SiteName, replay: &Replay) -> Done {
         return once(job, site, body).await;
     }
     let detail = "the body is longer than `replay_body_max_bytes` and was already sent to another site";
-    Attempt::failed(site, Outcome::NotExecuted, Problem::new(Code::BodyTooLarge, detail)).into()
+    Attempt::failed(
+        site,
+        Outcome::NotExecuted,
+        Problem::new(Code::BodyTooLarge, detail),
+    )
+    .into()
 }
 
 fn not_available(what: &str) -> Done {

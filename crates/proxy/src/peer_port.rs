@@ -108,11 +108,10 @@ fn read_scope(core: &Core, head: &request::Parts) -> Result<Scope, Problem> {
         .get(headers::PEER_SCOPE)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
-    // The full form of a scope may be longer than what its caller wrote.
     let limits = core.limits();
     let limits = ParseLimits {
-        max_bytes: 2 * limits.scope_max_bytes,
+        max_bytes: limits.scope_max_bytes,
         max_depth: limits.scope_max_depth,
     };
-    read(text, &limits, None).map_err(|diagnostics| diagnostics.to_problem(text))
+    read(text, &limits.for_printed(), None).map_err(|diagnostics| diagnostics.to_problem(text))
 }

@@ -64,6 +64,7 @@ codes! {
     UnknownOutcome = "unknown_outcome", 504, "the answer was lost; the request may have executed";
     IncompleteList = "incomplete_list", 503, "a site's part of the list is missing";
     ShuttingDown = "shutting_down", 503, "the agent is shutting down";
+    ConfigRefused = "config_refused", 422, "the configuration cannot be used";
     Internal = "internal", 500, "a defect in Cheops";
 }
 

@@ -22,9 +22,7 @@ const ANSWER_MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
-    #[error(
-        "no agent answers at {0}; start one with `cheops run`, or name its socket with --admin"
-    )]
+    #[error("no agent answers at {0}; start one with `cheops run`, or name its socket with --admin")]
     NoAgent(PathBuf),
     #[error("you may not use {0}: run this as the user that runs the agent")]
     Forbidden(PathBuf),

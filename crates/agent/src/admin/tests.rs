@@ -117,7 +117,11 @@ async fn every_endpoint_answers() {
         Fake.sites()
     );
     assert_eq!(
-        client.get::<ServicesAnswer>("/v1/services").await.unwrap().services,
+        client
+            .get::<ServicesAnswer>("/v1/services")
+            .await
+            .unwrap()
+            .services,
         Fake.services()
     );
     let limits = client.get::<LimitsAnswer>("/v1/limits").await.unwrap().limits;
@@ -151,8 +155,18 @@ async fn refusals_are_problems() {
     let cases = [
         (client.get::<Value>("/v2").await, 404),
         (client.get::<Value>("/v1/reload").await, 405),
-        (client.post::<Value>("/v1/explain", &json!({ "servise": "A" })).await, 422),
-        (client.post::<Value>("/v1/explain", &json!({ "service": "-" })).await, 400),
+        (
+            client
+                .post::<Value>("/v1/explain", &json!({ "servise": "A" }))
+                .await,
+            422,
+        ),
+        (
+            client
+                .post::<Value>("/v1/explain", &json!({ "service": "-" }))
+                .await,
+            400,
+        ),
     ];
     for (answer, expected) in cases {
         let error = answer.unwrap_err();
@@ -162,7 +176,11 @@ async fn refusals_are_problems() {
         };
         assert_eq!(status.as_u16(), expected);
         assert_eq!(problem["status"], expected);
-        assert!(problem["detail"].as_str().is_some_and(|detail| !detail.is_empty()));
+        assert!(
+            problem["detail"]
+                .as_str()
+                .is_some_and(|detail| !detail.is_empty())
+        );
         assert!(problem["code"].is_string());
     }
 }
@@ -187,7 +205,11 @@ async fn only_the_owner_may_connect_and_the_socket_goes_with_the_agent() {
     let path = running.path();
     let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);
-    let data_mode = std::fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777;
+    let data_mode = std::fs::metadata(path.parent().unwrap())
+        .unwrap()
+        .permissions()
+        .mode()
+        & 0o777;
     assert_eq!(data_mode, 0o700);
     running.stop.send(()).unwrap();
     running.served.await.unwrap().unwrap();

@@ -60,7 +60,11 @@ pub(super) fn services(admin: Option<&Path>, args: &AskArgs) -> anyhow::Result<E
             .iter()
             .map(|service| {
                 let address = |own: Option<std::net::SocketAddr>| {
-                    or_dash(own.or(service.shared).map(|address| address.to_string()).as_deref())
+                    or_dash(
+                        own.or(service.shared)
+                            .map(|address| address.to_string())
+                            .as_deref(),
+                    )
                 };
                 vec![
                     service.name.to_string(),
@@ -156,9 +160,7 @@ pub(super) fn explain(admin: Option<&Path>, args: ExplainArgs) -> anyhow::Result
 fn client(admin: Option<&Path>, args: &AskArgs) -> anyhow::Result<Client> {
     match admin {
         Some(socket) => Ok(Client::new(socket)),
-        None => Ok(Client::new(
-            &Config::read(&args.config.path()?)?.admin_socket(),
-        )),
+        None => Ok(Client::new(&Config::read(&args.config.path()?)?.admin_socket())),
     }
 }
 

@@ -20,12 +20,7 @@ pub(super) fn init(dir: &Path, terms: Terms) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn issue(
-    site: &SiteName,
-    dir: &Path,
-    out: &Path,
-    terms: Terms,
-) -> anyhow::Result<ExitCode> {
+pub(super) fn issue(site: &SiteName, dir: &Path, out: &Path, terms: Terms) -> anyhow::Result<ExitCode> {
     let made = ca::issue_with(dir, site, out, terms).map_err(blame)?;
     output::print(&format!(
         "made {certificate} and {key}\n\n\

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use cheops_scope::{Diagnostic, Diagnostics, Loc, LocKind, Names, ParseLimits, Scope};
-use cheops_types::{Consistency, Limits};
+use cheops_types::{Consistency, Limits, ServiceName, SiteName};
 use serde_json::{Map, Value, json};
 
 use super::{BAD_INPUT, ScopeCheckArgs, output};
@@ -55,18 +55,22 @@ impl Names for Known<'_> {
     }
 
     fn sites(&self) -> Box<dyn Iterator<Item = &str> + '_> {
-        let others = self.0.sites.keys().map(|name| name.as_str());
+        let others = self.0.sites.keys().map(SiteName::as_str);
         Box::new(std::iter::once(self.0.site.as_str()).chain(others))
     }
 
     fn services(&self) -> Box<dyn Iterator<Item = &str> + '_> {
-        Box::new(self.0.services.keys().map(|name| name.as_str()))
+        Box::new(self.0.services.keys().map(ServiceName::as_str))
     }
 }
 
 /// Every error with its place in the scope, in colour if `styled`.
 pub(super) fn render(source: &str, found: &Diagnostics, styled: bool) -> String {
-    let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
+    let renderer = if styled {
+        Renderer::styled()
+    } else {
+        Renderer::plain()
+    };
     let rendered: Vec<_> = found
         .iter()
         .map(|diagnostic| render_one(&renderer, source, diagnostic))
@@ -114,9 +118,8 @@ pub(super) fn render_problem(source: &str, problem: &Value) -> String {
     if let Some(code) = text("code") {
         title = title.id(code);
     }
-    let mut group = title.elements(
-        span.map(|span| Snippet::source(source).annotation(AnnotationKind::Primary.span(span))),
-    );
+    let mut group = title
+        .elements(span.map(|span| Snippet::source(source).annotation(AnnotationKind::Primary.span(span))));
     if let Some(note) = text("explanation") {
         group = group.element(Level::NOTE.message(note));
     }
@@ -169,7 +172,8 @@ fn tree(scope: &Scope) -> String {
         }
         Scope::Full(entries) => {
             for entry in entries {
-                text.push_str(&format!("{}\n", entry.service));
+                text.push_str(&entry.service);
+                text.push('\n');
                 branch(&mut text, &entry.loc, 1);
             }
         }
@@ -178,7 +182,11 @@ fn tree(scope: &Scope) -> String {
 }
 
 fn branch(text: &mut String, loc: &Loc, depth: usize) {
-    let mut line = |words: &str| text.push_str(&format!("{:indent$}{words}\n", "", indent = depth * 2));
+    let mut line = |words: &str| {
+        text.push_str(&"  ".repeat(depth));
+        text.push_str(words);
+        text.push('\n');
+    };
     match loc.kind() {
         LocKind::Site(name) => line(name),
         LocKind::All => line("every known site"),
@@ -193,7 +201,9 @@ fn branch(text: &mut String, loc: &Loc, depth: usize) {
             }
         }
         LocKind::Around(centre, radius) => {
-            line(&format!("then others within a round trip of {radius} (around)"));
+            line(&format!(
+                "this, then others within a round trip of {radius}, nearest first (around)"
+            ));
             branch(text, centre, depth + 1);
         }
         LocKind::Wrapped(consistency, inner) => {

@@ -65,7 +65,7 @@ fn a_wrong_scope_is_shown() {
     let rendered = scope::render(source, &found, false);
     assert!(rendered.starts_with("error[scope_syntax]: "), "{rendered}");
     assert!(rendered.contains("1 | A: site1 &\n"), "{rendered}");
-    assert!(rendered.contains("^"), "{rendered}");
+    assert!(rendered.contains('^'), "{rendered}");
 }
 
 #[test]

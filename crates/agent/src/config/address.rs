@@ -88,7 +88,18 @@ mod tests {
         for good in ["192.0.2.2:7443", "site2.example:1", "[2001:db8::1]:7443"] {
             assert!(is_host_and_port(good), "{good}");
         }
-        for bad in ["", "a", ":1", "a:", "a:0", "a:70000", "http://a:1", "2001:db8::1:7443", "[a]:1", "a b:1"] {
+        for bad in [
+            "",
+            "a",
+            ":1",
+            "a:",
+            "a:0",
+            "a:70000",
+            "http://a:1",
+            "2001:db8::1:7443",
+            "[a]:1",
+            "a b:1",
+        ] {
             assert!(!is_host_and_port(bad), "{bad}");
         }
     }

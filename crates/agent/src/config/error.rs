@@ -62,20 +62,25 @@ impl ConfigErrors {
 
     /// Every error with its place in the text, in colour if `styled`.
     pub(crate) fn render(&self, styled: bool) -> String {
-        let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
+        let renderer = if styled {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
+        };
         let path = self.path.display().to_string();
         let mut out = String::new();
         for error in &self.errors {
             if !out.is_empty() {
                 out.push_str("\n\n");
             }
-            let mut group = Level::ERROR.primary_title(error.message.as_str()).elements(
-                self.text.as_deref().map(|text| {
-                    Snippet::source(text)
-                        .path(path.as_str())
-                        .annotation(AnnotationKind::Primary.span(error.span.clone()))
-                }),
-            );
+            let mut group =
+                Level::ERROR
+                    .primary_title(error.message.as_str())
+                    .elements(self.text.as_deref().map(|text| {
+                        Snippet::source(text)
+                            .path(path.as_str())
+                            .annotation(AnnotationKind::Primary.span(error.span.clone()))
+                    }));
             group = group.element(Level::HELP.message(error.fix.as_str()));
             out.push_str(&renderer.render(&[group]));
         }

@@ -30,7 +30,11 @@ pub(super) fn check(site: &Located) -> Vec<ConfigError> {
             check_pair(cert, key, "a PEM certificate chain and its key", &mut errors);
         }
         if let Some(ca) = &service.upstream_ca
-            && let Some(text) = open(ca, "copy the CA's certificate there, or correct the path", &mut errors)
+            && let Some(text) = open(
+                ca,
+                "copy the CA's certificate there, or correct the path",
+                &mut errors,
+            )
             && !holds_trust(&text)
         {
             errors.push(ca.error(
@@ -52,7 +56,11 @@ pub(super) fn check(site: &Located) -> Vec<ConfigError> {
 
 fn check_peer(files: &PeerFiles, here: &str, errors: &mut Vec<ConfigError>) {
     let fix = format!("`cheops ca issue {here}` makes it; copy it here, or correct the path");
-    let ca = open(&files.ca, "copy the mesh's `ca.pem` here, or correct the path", errors);
+    let ca = open(
+        &files.ca,
+        "copy the mesh's `ca.pem` here, or correct the path",
+        errors,
+    );
     let pair = check_pair(&files.cert, &files.key, &fix, errors);
     let (Some(ca), Some(certificate)) = (ca, pair) else {
         return;
@@ -69,7 +77,10 @@ fn check_peer(files: &PeerFiles, here: &str, errors: &mut Vec<ConfigError>) {
         Err(error) => {
             let text = error.to_string();
             let at = match error {
-                IdentityError::Unreadable { what: "CA certificate", .. } => &files.ca,
+                IdentityError::Unreadable {
+                    what: "CA certificate",
+                    ..
+                } => &files.ca,
                 _ => &files.cert,
             };
             let (what, fix) = text
@@ -101,9 +112,8 @@ fn check_pair(cert: &File, key: &File, fix: &str, errors: &mut Vec<ConfigError>)
         signer
     });
     match CertifiedKey::new(chain?, signer?).keys_match() {
-        Ok(()) => cert_text,
-        // Said when the library cannot tell; peers will.
-        Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => cert_text,
+        // "Unknown" is said when the library cannot tell; then whoever connects will.
+        Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => cert_text,
         Err(_) => {
             errors.push(key.error(
                 format!("the key does not belong to the certificate in `{}`", cert.key),

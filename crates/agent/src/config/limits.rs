@@ -30,11 +30,10 @@ pub(super) fn read(root: &Table<'_>, errors: &mut Vec<ConfigError>) -> Limits {
     // Every key is known and every value a number: what is left is a number that the machine cannot
     // count to.
     let limits = Limits::deserialize(serde_json::Value::Object(values)).unwrap_or_else(|error| {
-        errors.push(
-            table
-                .name
-                .error(format!("the limits cannot be used: {error}"), "write smaller numbers"),
-        );
+        errors.push(table.name.error(
+            format!("the limits cannot be used: {error}"),
+            "write smaller numbers",
+        ));
         Limits::default()
     });
     if limits.scope_max_bytes > limits.head_max_bytes {

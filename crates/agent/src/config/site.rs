@@ -123,10 +123,7 @@ fn read_root<'d>(path: &Path, document: &'d DeTable<'d>, errors: &mut Vec<Config
                 .iter()
                 .map(|(name, located)| (name.clone(), located.service.clone()))
                 .collect(),
-            sites: sites
-                .into_iter()
-                .map(|(name, site)| (name.value, site))
-                .collect(),
+            sites: sites.into_iter().map(|(name, site)| (name.value, site)).collect(),
             limits,
         },
         peer: peer_files,
@@ -199,7 +196,10 @@ fn read_glue(
     match field.value {
         "plain" => (GlueChoice::Plain, None),
         "example" => (GlueChoice::Example, None),
-        file if Path::new(file).extension().is_some_and(|extension| extension == "toml") => {
+        file if Path::new(file)
+            .extension()
+            .is_some_and(|extension| extension == "toml") =>
+        {
             let path = dir.join(file);
             (GlueChoice::File(path.clone()), Some(field.with(path)))
         }

@@ -47,7 +47,11 @@ fn check(text: &str, line: u64, column: u64, key: &str, message: &str, fix: &str
 #[track_caller]
 fn check_one(error: &Value, line: u64, column: u64, key: &str, message: &str, fix: &str) {
     assert_eq!(
-        (error["line"].as_u64(), error["column"].as_u64(), error["key"].as_str()),
+        (
+            error["line"].as_u64(),
+            error["column"].as_u64(),
+            error["key"].as_str()
+        ),
         (Some(line), Some(column), Some(key)),
         "{error:#}"
     );
@@ -65,7 +69,11 @@ fn the_example_is_complete_and_good() {
     assert!(config.peer.is_some());
     let text = example();
     for limit in Limit::ALL {
-        assert!(text.contains(&format!("\n{} = ", limit.name())), "{}", limit.name());
+        assert!(
+            text.contains(&format!("\n{} = ", limit.name())),
+            "{}",
+            limit.name()
+        );
     }
 }
 
@@ -105,62 +113,272 @@ fn limits_are_taken() {
 #[test]
 fn not_toml() {
     check("site = \n", 1, 8, "", "this is not TOML", "config example");
-    check(&GOOD.replace("site1", "x\"\nsite = \"y"), 2, 1, "", "duplicate key", "config example");
+    check(
+        &GOOD.replace("site1", "x\"\nsite = \"y"),
+        2,
+        1,
+        "",
+        "duplicate key",
+        "config example",
+    );
 }
 
 #[test]
 fn bad_root_keys() {
     let at = |from: &str, to: &str| GOOD.replace(from, to);
-    check(&at("site1", "-x"), 1, 8, "site", "`-x` is not a name", "starting with a letter");
-    check(&at("\"site1\"", "1"), 1, 8, "site", "must be a string, not an integer", "`site = \"site1\"`");
+    check(
+        &at("site1", "-x"),
+        1,
+        8,
+        "site",
+        "`-x` is not a name",
+        "starting with a letter",
+    );
+    check(
+        &at("\"site1\"", "1"),
+        1,
+        8,
+        "site",
+        "must be a string, not an integer",
+        "`site = \"site1\"`",
+    );
     let without = at("site = \"site1\"", "");
-    check(&without, 1, 1, "site", "`site` is missing", "write `site = \"site1\"`");
+    check(
+        &without,
+        1,
+        1,
+        "site",
+        "`site` is missing",
+        "write `site = \"site1\"`",
+    );
     let with = |line: &str| format!("{line}\n{GOOD}");
-    check(&with("worker = 1"), 1, 1, "worker", "unknown key", "did you mean `workers`?");
-    check(&with("colour = 1"), 1, 1, "colour", "unknown key", "the keys here are `site`, ");
-    check(&with("workers = -1"), 1, 11, "workers", "between 0 and", "write `workers = 0`");
-    check(&with("workers = 5000"), 1, 11, "workers", "at most 4096", "0 for one per core");
-    check(&with("workers = \"2\""), 1, 11, "workers", "a whole number, not a string", "`workers = 0`");
-    check(&with("glue = \"exmaple\""), 1, 8, "glue", "no glue `exmaple`", "did you mean `example`?");
-    check(&with("glue = \"k8s\""), 1, 8, "glue", "no glue `k8s`", "`.toml` file");
-    check(&with("data_dir = \"\""), 1, 12, "data_dir", "is empty", "write `data_dir");
+    check(
+        &with("worker = 1"),
+        1,
+        1,
+        "worker",
+        "unknown key",
+        "did you mean `workers`?",
+    );
+    check(
+        &with("colour = 1"),
+        1,
+        1,
+        "colour",
+        "unknown key",
+        "the keys here are `site`, ",
+    );
+    check(
+        &with("workers = -1"),
+        1,
+        11,
+        "workers",
+        "between 0 and",
+        "write `workers = 0`",
+    );
+    check(
+        &with("workers = 5000"),
+        1,
+        11,
+        "workers",
+        "at most 4096",
+        "0 for one per core",
+    );
+    check(
+        &with("workers = \"2\""),
+        1,
+        11,
+        "workers",
+        "a whole number, not a string",
+        "`workers = 0`",
+    );
+    check(
+        &with("glue = \"exmaple\""),
+        1,
+        8,
+        "glue",
+        "no glue `exmaple`",
+        "did you mean `example`?",
+    );
+    check(
+        &with("glue = \"k8s\""),
+        1,
+        8,
+        "glue",
+        "no glue `k8s`",
+        "`.toml` file",
+    );
+    check(
+        &with("data_dir = \"\""),
+        1,
+        12,
+        "data_dir",
+        "is empty",
+        "write `data_dir",
+    );
     let long = with(&format!("data_dir = \"/{}\"", "x".repeat(100)));
     check(&long, 1, 12, "data_dir", "5 bytes too long", "shorter path");
 }
 
 #[test]
 fn bad_services() {
-    check("site = \"a\"\n", 1, 1, "services", "no services", "`[services.A]`");
-    check("site = \"a\"\n[services]\n", 1, 1, "services", "no services", "`[services.A]`");
-    check("site = \"a\"\nservices = 1\n", 2, 1, "services", "a table, not an integer", "`[services]`");
-    check("site = \"a\"\n[services]\nA = 1\n", 3, 1, "services.A", "must be a table", "`[services.A]`");
+    check(
+        "site = \"a\"\n",
+        1,
+        1,
+        "services",
+        "no services",
+        "`[services.A]`",
+    );
+    check(
+        "site = \"a\"\n[services]\n",
+        1,
+        1,
+        "services",
+        "no services",
+        "`[services.A]`",
+    );
+    check(
+        "site = \"a\"\nservices = 1\n",
+        2,
+        1,
+        "services",
+        "a table, not an integer",
+        "`[services]`",
+    );
+    check(
+        "site = \"a\"\n[services]\nA = 1\n",
+        3,
+        1,
+        "services.A",
+        "must be a table",
+        "`[services.A]`",
+    );
     let at = |from: &str, to: &str| GOOD.replace(from, to);
-    check(&at("services.A", "services.\"a b\""), 3, 11, "services.a b", "`a b` is not a name", "use 1 to 128");
+    check(
+        &at("services.A", "services.\"a b\""),
+        3,
+        11,
+        "services.a b",
+        "`a b` is not a name",
+        "use 1 to 128",
+    );
     let key = "services.A.public";
-    check(&at("127.0.0.1:8001", "localhost:8001"), 4, 10, key, "not an address", "`127.0.0.1:8001`");
+    check(
+        &at("127.0.0.1:8001", "localhost:8001"),
+        4,
+        10,
+        key,
+        "not an address",
+        "`127.0.0.1:8001`",
+    );
     let no_listener = at("public = \"127.0.0.1:8001\"\n", "");
-    check(&no_listener, 3, 11, "services.A", "no address to listen on", "`listen`");
+    check(
+        &no_listener,
+        3,
+        11,
+        "services.A",
+        "no address to listen on",
+        "`listen`",
+    );
     let no_upstream = at("upstream = \"http://127.0.0.1:5001\"\n", "");
-    check(&no_upstream, 3, 11, "services.A.upstream", "missing in [services.A]", "write `upstream = ");
+    check(
+        &no_upstream,
+        3,
+        11,
+        "services.A.upstream",
+        "missing in [services.A]",
+        "write `upstream = ",
+    );
     let key = "services.A.upstream";
-    check(&at("http:", "ftp:"), 5, 12, key, "not a service's address", "`http://host:port`");
-    check(&at("5001", "5001/v1"), 5, 12, key, "not a service's address", "without a path");
+    check(
+        &at("http:", "ftp:"),
+        5,
+        12,
+        key,
+        "not a service's address",
+        "`http://host:port`",
+    );
+    check(
+        &at("5001", "5001/v1"),
+        5,
+        12,
+        key,
+        "not a service's address",
+        "without a path",
+    );
     check(&at("http:", "https:"), 5, 12, key, "whom to trust", "upstream_ca");
-    check(&at("5001", "8001"), 5, 12, key, "the agent itself: `services.A.public`", "application's service");
+    check(
+        &at("5001", "8001"),
+        5,
+        12,
+        key,
+        "the agent itself: `services.A.public`",
+        "application's service",
+    );
     let with = |line: &str| format!("{GOOD}{line}\n");
-    check(&with("upstream_ca = \"a\""), 6, 15, "services.A.upstream_ca", "no effect", "https://");
-    check(&with("upstream_http = \"3\""), 6, 17, "services.A.upstream_http", "not an HTTP version", "`\"2\"`");
-    check(&with("listen = \"127.0.0.1:1\""), 6, 10, "services.A.listen", "exclude each other", "keep `listen`");
-    check(&with("tls = { cert = \"a\" }"), 6, 1, "services.A.tls.key", "missing", "write `key = ");
-    check(&with("upstram = \"a\""), 6, 1, "services.A.upstram", "unknown key", "did you mean `upstream`?");
+    check(
+        &with("upstream_ca = \"a\""),
+        6,
+        15,
+        "services.A.upstream_ca",
+        "no effect",
+        "https://",
+    );
+    check(
+        &with("upstream_http = \"3\""),
+        6,
+        17,
+        "services.A.upstream_http",
+        "not an HTTP version",
+        "`\"2\"`",
+    );
+    check(
+        &with("listen = \"127.0.0.1:1\""),
+        6,
+        10,
+        "services.A.listen",
+        "exclude each other",
+        "keep `listen`",
+    );
+    check(
+        &with("tls = { cert = \"a\" }"),
+        6,
+        1,
+        "services.A.tls.key",
+        "missing",
+        "write `key = ",
+    );
+    check(
+        &with("upstram = \"a\""),
+        6,
+        1,
+        "services.A.upstram",
+        "unknown key",
+        "did you mean `upstream`?",
+    );
 }
 
 #[test]
 fn addresses_are_used_once() {
     let second = "[services.B]\nlisten = \"0.0.0.0:8001\"\nupstream = \"http://127.0.0.1:5002\"\n";
-    check(&format!("{GOOD}{second}"), 7, 10, "services.B.listen", "`services.A.public`", "another port");
+    check(
+        &format!("{GOOD}{second}"),
+        7,
+        10,
+        "services.B.listen",
+        "`services.A.public`",
+        "another port",
+    );
     let peer = "[peer]\nlisten = \"[::]:8001\"\nca = \"a\"\ncert = \"a\"\nkey = \"a\"\n";
-    check(&format!("{GOOD}{peer}"), 7, 10, "peer.listen", "`services.A.public`", "another port");
+    check(
+        &format!("{GOOD}{peer}"),
+        7,
+        10,
+        "peer.listen",
+        "`services.A.public`",
+        "another port",
+    );
 }
 
 #[test]
@@ -173,36 +391,92 @@ fn bad_peers_and_sites() {
     let itself = with(&format!("{peer}{}", site.replace("site2", "site1")));
     check(&itself, 11, 8, "sites.site1", "this site itself", "other sites");
     let bad = with(&format!("{peer}{}", site.replace("b:7443", "b")));
-    check(&bad, 12, 11, "sites.site2.address", "not where a site is reached", "192.0.2.2:7443");
+    check(
+        &bad,
+        12,
+        11,
+        "sites.site2.address",
+        "not where a site is reached",
+        "192.0.2.2:7443",
+    );
     let without_key = with(&peer.replace("key = \"a\"\n", ""));
-    check(&without_key, 6, 2, "peer.key", "`key` is missing in [peer]", "write `key = ");
+    check(
+        &without_key,
+        6,
+        2,
+        "peer.key",
+        "`key` is missing in [peer]",
+        "write `key = ",
+    );
 }
 
 #[test]
 fn bad_limits() {
     let with = |line: &str| format!("{GOOD}[limits]\n{line}\n");
-    check(&with("scope_max_byte = 1"), 7, 1, "limits.scope_max_byte", "unknown", "`scope_max_bytes`");
+    check(
+        &with("scope_max_byte = 1"),
+        7,
+        1,
+        "limits.scope_max_byte",
+        "unknown",
+        "`scope_max_bytes`",
+    );
     check(&with("xyz = 1"), 7, 1, "limits.xyz", "unknown", "config example");
-    check(&with("peer_timeout_ms = 0"), 7, 19, "limits.peer_timeout_ms", "must not be 0", "above 0");
-    check(&with("peer_timeout_ms = 1.5"), 7, 19, "limits.peer_timeout_ms", "not a float", "= 1000");
-    check(&with("scope_max_bytes = 1_000_000"), 6, 2, "limits", "never arrives", "lower");
+    check(
+        &with("peer_timeout_ms = 0"),
+        7,
+        19,
+        "limits.peer_timeout_ms",
+        "must not be 0",
+        "above 0",
+    );
+    check(
+        &with("peer_timeout_ms = 1.5"),
+        7,
+        19,
+        "limits.peer_timeout_ms",
+        "not a float",
+        "= 1000",
+    );
+    check(
+        &with("scope_max_bytes = 1_000_000"),
+        6,
+        2,
+        "limits",
+        "never arrives",
+        "lower",
+    );
 }
 
 #[test]
 fn all_errors_are_told_at_once_in_order() {
-    let text = GOOD.replace("site1", "-").replace("8001", "x").replace("http:", "gopher:") + "colour = 1\n";
+    let text = GOOD
+        .replace("site1", "-")
+        .replace("8001", "x")
+        .replace("http:", "gopher:")
+        + "colour = 1\n";
     let keys: Vec<_> = errors_of(read_text(&text))
         .iter()
         .map(|error| error["key"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(keys, ["site", "services.A.public", "services.A.upstream", "services.A.colour"]);
+    assert_eq!(
+        keys,
+        [
+            "site",
+            "services.A.public",
+            "services.A.upstream",
+            "services.A.colour"
+        ]
+    );
 }
 
 #[test]
 fn errors_are_shown_in_the_text() {
     let dir = tempfile::tempdir().unwrap();
     let errors = read_in(&dir, &format!("worker = 2\n{GOOD}")).unwrap_err();
-    let rendered = errors.render(false).replace(&dir.path().display().to_string(), "");
+    let rendered = errors
+        .render(false)
+        .replace(&dir.path().display().to_string(), "");
     let expected = "\
 error: unknown key `worker`
  --> /cheops.toml:1:1
@@ -245,7 +519,10 @@ fn good_files() {
     let (dir, text) = mesh();
     let config = load_in(&dir, &text).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(config.peer.unwrap().key, dir.path().join("site1.key"));
-    let tls = text.replace("[peer]", "tls = { cert = \"site2.pem\", key = \"site2.key\" }\n[peer]");
+    let tls = text.replace(
+        "[peer]",
+        "tls = { cert = \"site2.pem\", key = \"site2.key\" }\n[peer]",
+    );
     load_in(&dir, &tls).unwrap_or_else(|errors| panic!("{errors}"));
     let https = text
         .replace("http:", "https:")
@@ -270,17 +547,71 @@ fn bad_files() {
         assert!(line >= 1 && column >= 1);
         check_one(&errors[0], line, column, key, message, fix);
     };
-    check("\"ca.pem\"", "\"no.pem\"", "peer.ca", "cannot read", "copy the mesh's `ca.pem`");
-    check("site1.key", "no.key", "peer.key", "cannot read", "cheops ca issue site1");
-    check("site1.key", "ca.pem", "peer.key", "no private key in PEM form", "-----BEGIN");
-    check("site1.pem", "empty.pem", "peer.cert", "no certificate in PEM form", "-----BEGIN");
-    check("site1.key", "site2.key", "peer.key", "does not belong", "copy both files");
-    check("\"ca.pem\"", "\"other.pem\"", "peer.cert", "did not issue", "issue it again");
-    check("\"ca.pem\"", "\"empty.pem\"", "peer.ca", "no certificate in it", "`cheops ca`");
+    check(
+        "\"ca.pem\"",
+        "\"no.pem\"",
+        "peer.ca",
+        "cannot read",
+        "copy the mesh's `ca.pem`",
+    );
+    check(
+        "site1.key",
+        "no.key",
+        "peer.key",
+        "cannot read",
+        "cheops ca issue site1",
+    );
+    check(
+        "site1.key",
+        "ca.pem",
+        "peer.key",
+        "no private key in PEM form",
+        "-----BEGIN",
+    );
+    check(
+        "site1.pem",
+        "empty.pem",
+        "peer.cert",
+        "no certificate in PEM form",
+        "-----BEGIN",
+    );
+    check(
+        "site1.key",
+        "site2.key",
+        "peer.key",
+        "does not belong",
+        "copy both files",
+    );
+    check(
+        "\"ca.pem\"",
+        "\"other.pem\"",
+        "peer.cert",
+        "did not issue",
+        "issue it again",
+    );
+    check(
+        "\"ca.pem\"",
+        "\"empty.pem\"",
+        "peer.ca",
+        "no certificate in it",
+        "`cheops ca`",
+    );
     let (cert, both) = ("site1.pem\"\nkey = \"site1", "site2.pem\"\nkey = \"site2");
-    check(cert, both, "peer.cert", "of site `site2`, but this is `site1`", "cheops ca issue site1");
+    check(
+        cert,
+        both,
+        "peer.cert",
+        "of site `site2`, but this is `site1`",
+        "cheops ca issue site1",
+    );
     let tls = "tls = { cert = \"site2.pem\", key = \"site1.key\" }\n[peer]";
-    check("[peer]", tls, "services.A.tls.key", "does not belong", "copy both files");
+    check(
+        "[peer]",
+        tls,
+        "services.A.tls.key",
+        "does not belong",
+        "copy both files",
+    );
     let glue = "glue = \"glue.toml\"\nsite = \"site1\"";
     check("site = \"site1\"", glue, "glue", "glue.toml:1:", "");
 }

@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context as _, anyhow};
 use tokio::time::{self, Instant};
 
-use crate::demo::Stop;
+use crate::stop::Stop;
 
 /// How often processes are looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -153,8 +153,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
         assert_eq!(tail(&log), "; it wrote nothing");
-        let lines: String = (0..100).map(|n| format!("line {n}\n")).collect();
-        fs::write(&log, lines).unwrap();
+        let lines: Vec<_> = (0..100).map(|n| format!("line {n}")).collect();
+        fs::write(&log, lines.join("\n")).unwrap();
         let tail = tail(&log);
         assert!(tail.ends_with("\n  | line 99"));
         assert_eq!(tail.lines().count(), 1 + TAIL_LINES);

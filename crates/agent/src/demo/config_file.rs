@@ -5,10 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::Path, time::Duration};
 use cheops_types::SiteName;
 use serde::Serialize;
 
-use crate::{
-    ca::Made,
-    demo::layout::{ServiceAddresses, SiteAddresses},
-};
+use crate::demo::layout::{ServiceAddresses, SiteAddresses};
 
 #[derive(Debug, Serialize)]
 struct File<'a> {
@@ -17,13 +14,17 @@ struct File<'a> {
     workers: usize,
     glue: &'static str,
     limits: Limits,
-    peer: Peer<'a>,
+    peer: Peer,
     services: BTreeMap<&'static str, Service>,
     sites: BTreeMap<&'a SiteName, Site>,
 }
 
 /// Shorter than usual, so that nobody has to wait long to see what a cut does.
 #[derive(Debug, Serialize)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "the names are those of the configuration"
+)]
 struct Limits {
     peer_connect_timeout_ms: u64,
     peer_timeout_ms: u64,
@@ -32,11 +33,11 @@ struct Limits {
 }
 
 #[derive(Debug, Serialize)]
-struct Peer<'a> {
+struct Peer {
     listen: SocketAddr,
-    ca: &'a Path,
-    cert: &'a Path,
-    key: &'a Path,
+    ca: &'static str,
+    cert: String,
+    key: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -52,12 +53,10 @@ struct Site {
 }
 
 /// The file's text. `links`: where the link to each other site begins; `round_trip_max`: the
-/// longest of the demo.
+/// longest of the demo. The certificates and the key are expected beside the file.
 pub(super) fn render(
     site: &SiteName,
     data_dir: &Path,
-    ca_certificate: &Path,
-    credentials: &Made,
     addresses: &SiteAddresses,
     links: &BTreeMap<&SiteName, SocketAddr>,
     round_trip_max: Duration,
@@ -76,9 +75,9 @@ pub(super) fn render(
         },
         peer: Peer {
             listen: addresses.peer,
-            ca: ca_certificate,
-            cert: &credentials.certificate,
-            key: &credentials.key,
+            ca: "ca.pem",
+            cert: format!("{site}.pem"),
+            key: format!("{site}.key"),
         },
         services: [("A", addresses.a), ("B", addresses.b)]
             .map(|(name, addresses)| (name, service(addresses)))
@@ -110,19 +109,18 @@ mod tests {
         let site = SiteName::new("site1").unwrap();
         let other = SiteName::new("site2").unwrap();
         let layout = Layout::choose(2).unwrap();
-        let ca = ca::init(dir.path(), 1, false).unwrap();
-        let credentials = ca::issue(dir.path(), &site, dir.path(), 1, false).unwrap();
+        let site_dir = dir.path().join("site1");
+        ca::init(dir.path()).unwrap();
+        ca::issue(dir.path(), &site, &site_dir).unwrap();
         let links = BTreeMap::from([(&other, layout.links[0].listener.local_addr().unwrap())]);
         let text = render(
             &site,
-            dir.path(),
-            &ca.certificate,
-            &credentials,
+            &site_dir.join("data"),
             &layout.sites[0],
             &links,
             Duration::from_millis(40),
         );
-        let path = dir.path().join("cheops.toml");
+        let path = site_dir.join("cheops.toml");
         std::fs::write(&path, text.unwrap()).unwrap();
         let config = Config::load(&path).unwrap_or_else(|errors| panic!("{errors}"));
         assert_eq!(config.site, site);

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 use cheops_types::{Receipt, headers};
 use http::{HeaderMap, Method, Request, StatusCode};
@@ -166,8 +166,7 @@ impl Client {
         };
         time::timeout(TIMEOUT, exchange)
             .await
-            .context("no answer in time")
-            .flatten()
+            .unwrap_or_else(|_| Err(anyhow!("no answer in time")))
             .with_context(|| format!("{} {} failed", call.method, call.url))
     }
 }

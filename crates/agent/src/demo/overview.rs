@@ -7,10 +7,10 @@ use crate::demo::{
 };
 
 /// Prints the map and commands to paste, or the map as one JSON object.
-pub(super) fn print(map: &Map, screen: &Screen) {
+pub(super) fn print(map: &Map, screen: Screen) {
     screen.json(&map.to_json());
-    screen.line(&table(map, *screen));
-    screen.line(&suggestions(map, *screen));
+    screen.line(&table(map, screen));
+    screen.line(&suggestions(map, screen));
     screen.line("\nCtrl-C stops everything and removes its data.");
 }
 

@@ -232,12 +232,12 @@ impl Map {
 
     fn write_files(&self, dir: &Path, addresses: &[SiteAddresses]) -> anyhow::Result<()> {
         let ca_dir = dir.join("ca");
-        let ca = ca::init(&ca_dir, ca::CA_DAYS, false)?;
+        ca::init(&ca_dir)?;
         let round_trip_max = self.links.iter().map(|link| link.round_trip).max();
         for (site, addresses) in self.sites.iter().zip(addresses) {
             let data_dir = site.dir().join("data");
             fs::create_dir_all(&data_dir)?;
-            let credentials = ca::issue(&ca_dir, &site.name, site.dir(), ca::SITE_DAYS, false)?;
+            ca::issue(&ca_dir, &site.name, site.dir())?;
             let links = self
                 .links
                 .iter()
@@ -247,8 +247,6 @@ impl Map {
             let text = config_file::render(
                 &site.name,
                 &data_dir,
-                &ca.certificate,
-                &credentials,
                 addresses,
                 &links,
                 round_trip_max.unwrap_or_default(),

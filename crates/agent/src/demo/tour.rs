@@ -11,9 +11,9 @@ use serde_json::json;
 use crate::demo::{overview, screen::Screen, sites::Map, tour::stage::Stage};
 
 /// Plays the tour; false when a step was not as it should be.
-pub(super) async fn play(map: &Map, screen: &Screen) -> anyhow::Result<bool> {
-    screen.line(&overview::table(map, *screen));
-    let mut stage = Stage::new(map, *screen);
+pub(super) async fn play(map: &Map, screen: Screen) -> anyhow::Result<bool> {
+    screen.line(&overview::table(map, screen));
+    let mut stage = Stage::new(map, screen);
     script::play(&mut stage).await?;
     let right = stage.finish();
     if screen.is_json() {

@@ -12,7 +12,8 @@ use tokio::{
 pub(crate) struct Stop {
     interrupt: Signal,
     terminate: Signal,
-    hang_up: Signal,
+    /// None where a hang-up means something else.
+    hang_up: Option<Signal>,
     stdin: Option<oneshot::Receiver<()>>,
 }
 
@@ -24,9 +25,15 @@ impl Stop {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hang_up: signal(SignalKind::hangup())?,
+            hang_up: Some(signal(SignalKind::hangup())?),
             stdin: if with_stdin { Some(stdin_end()?) } else { None },
         })
+    }
+
+    /// A hang-up is no reason.
+    pub(crate) fn except_hang_up(mut self) -> Self {
+        self.hang_up = None;
+        self
     }
 
     /// Waits for a reason that was not reported yet.
@@ -38,10 +45,16 @@ impl Stop {
                 None => std::future::pending().await,
             }
         };
+        let hang_up = async {
+            match &mut self.hang_up {
+                Some(signal) => drop(signal.recv().await),
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
-            _ = self.hang_up.recv() => {}
+            () = hang_up => {}
             () = stdin => self.stdin = None,
         }
     }

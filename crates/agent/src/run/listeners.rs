@@ -1,0 +1,198 @@
+//! The agent's open addresses, and how they follow the configuration.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use anyhow::Context as _;
+use cheops_net::{BindError, Command, ListenerId, ServeOptions, bind, rebind, server_tls};
+use cheops_proxy::{Role, Tag};
+use cheops_types::{Limits, ServiceName};
+
+use super::{
+    Cores,
+    world::{mesh, read},
+};
+use crate::config::Config;
+
+/// Everything that makes a listener what it is: two equal ones are the same listener.
+#[derive(Clone, PartialEq, Eq)]
+struct Spec {
+    address: SocketAddr,
+    role: Role,
+    service: Option<ServiceName>,
+    /// The contents of its certificate, key and CA files.
+    tls: Vec<Vec<u8>>,
+}
+
+impl Spec {
+    /// The key in the configuration.
+    fn key(&self) -> String {
+        let name = match self.role {
+            Role::Public => "public",
+            Role::Internal => "internal",
+            Role::Shared => "listen",
+            Role::Peer => return "peer.listen".to_owned(),
+        };
+        format!("services.{}.{name}", self.service.as_deref().unwrap_or_default())
+    }
+}
+
+struct Open {
+    id: ListenerId,
+    spec: Spec,
+}
+
+/// A listener that is bound on every core but not yet handed to one.
+struct Bound {
+    spec: Spec,
+    sockets: Vec<std::net::TcpListener>,
+    tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+pub(super) struct Listeners {
+    cores: Cores,
+    open: Vec<Open>,
+    next_id: ListenerId,
+}
+
+impl Listeners {
+    pub(super) fn new(cores: Cores) -> Self {
+        Self {
+            cores,
+            open: Vec::new(),
+            next_id: 0,
+        }
+    }
+
+    /// Opens what is new, leaves what is the same with its connections, closes what is gone. On an
+    /// error nothing has changed. Returns what changed, one sentence each.
+    pub(super) fn apply(&mut self, config: &Config) -> anyhow::Result<Vec<String>> {
+        let wanted = specs(config)?;
+        let mut bound = Vec::new();
+        for spec in &wanted {
+            if !self.open.iter().any(|open| open.spec == *spec) {
+                bound.push(self.bind(spec, config)?);
+            }
+        }
+        let mut changes = Vec::new();
+        let options = options(&config.limits);
+        for Bound { spec, sockets, tls } in bound {
+            self.next_id += 1;
+            changes.push(format!("{} listens on {}", spec.key(), spec.address));
+            let tag = Arc::new(Tag {
+                role: spec.role,
+                service: spec.service.clone(),
+            });
+            for (core, listener) in self.cores.iter().zip(sockets) {
+                core.send(Command::Listen {
+                    id: self.next_id,
+                    listener,
+                    tls: tls.clone(),
+                    options,
+                    tag: tag.clone(),
+                });
+            }
+            self.open.push(Open {
+                id: self.next_id,
+                spec,
+            });
+        }
+        self.open.retain(|open| {
+            let stays = wanted.contains(&open.spec);
+            if !stays {
+                changes.push(format!(
+                    "{} no longer listens on {} as before",
+                    open.spec.key(),
+                    open.spec.address
+                ));
+                for core in self.cores.iter() {
+                    core.send(Command::Unlisten { id: open.id });
+                }
+            }
+            stays
+        });
+        Ok(changes)
+    }
+
+    fn bind(&self, spec: &Spec, config: &Config) -> anyhow::Result<Bound> {
+        let tls = match (spec.role, spec.tls.as_slice()) {
+            (Role::Peer, _) => match mesh(config)? {
+                Some(mesh) => Some(mesh.server()?),
+                None => None,
+            },
+            (_, [cert, key]) => Some(server_tls(cert, key).with_context(|| spec.key())?),
+            _ => None,
+        };
+        // An address that this agent holds already is taken by itself, which is no conflict.
+        let is_own = self.open.iter().any(|open| open.spec.address == spec.address);
+        let cores = self.cores.len();
+        let sockets = if is_own {
+            rebind(spec.address, cores)
+        } else {
+            bind(spec.address, cores)
+        };
+        let sockets = sockets.map_err(|error| explain(&error, spec, config))?;
+        Ok(Bound {
+            spec: spec.clone(),
+            sockets,
+            tls,
+        })
+    }
+}
+
+fn explain(error: &BindError, spec: &Spec, config: &Config) -> anyhow::Error {
+    let (key, file) = (spec.key(), config.path.display());
+    if error.is_taken() {
+        anyhow::anyhow!(
+            "{} is taken by another program: stop that program (`ss -ltnp 'sport = :{}'` names it), or set another address for `{key}` in {file}",
+            error.address,
+            error.address.port(),
+        )
+    } else {
+        anyhow::anyhow!("{error}: set an address of this machine for `{key}` in {file}")
+    }
+}
+
+fn specs(config: &Config) -> anyhow::Result<Vec<Spec>> {
+    let mut specs = Vec::new();
+    for (name, service) in &config.services {
+        let tls = match &service.tls {
+            Some(files) => vec![read(&files.cert)?, read(&files.key)?],
+            None => Vec::new(),
+        };
+        for (role, address) in [
+            (Role::Public, service.public),
+            (Role::Internal, service.internal),
+            (Role::Shared, service.shared),
+        ] {
+            if let Some(address) = address {
+                specs.push(Spec {
+                    address,
+                    role,
+                    service: Some(name.clone()),
+                    tls: tls.clone(),
+                });
+            }
+        }
+    }
+    if let Some(peer) = &config.peer {
+        let tls = vec![read(&peer.ca)?, read(&peer.cert)?, read(&peer.key)?];
+        specs.push(Spec {
+            address: peer.listen,
+            role: Role::Peer,
+            service: None,
+            tls,
+        });
+    }
+    Ok(specs)
+}
+
+fn options(limits: &Limits) -> ServeOptions {
+    ServeOptions {
+        head_max_bytes: limits.head_max_bytes,
+        head_fields_max: limits.head_fields_max,
+        head_timeout_ms: limits.head_timeout_ms,
+        drain_timeout_ms: limits.drain_timeout_ms,
+        connections_max: limits.connections_max,
+        streams_max: u32::try_from(limits.peer_inflight_max).unwrap_or(u32::MAX),
+    }
+}

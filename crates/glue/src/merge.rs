@@ -19,7 +19,7 @@ use crate::{ListPage, Round, token::PageToken};
 pub struct Merged {
     /// The first taken site's answer with the merged items and the token of the next page.
     pub body: Vec<u8>,
-    /// What became of each site that was asked, parallel to [`Round::fetches`].
+    /// What became of each site whose answer was given, in the order of [`Round::fetches`].
     pub parts: Vec<Part>,
     /// Whether there is no further page.
     pub is_last: bool,
@@ -65,6 +65,11 @@ impl From<MergeError> for Problem {
     }
 }
 
+/// Whether the pages so far decide the merged page. A sorted one needs them all.
+pub(crate) fn is_settled(round: &Round<'_>, pages: &[Option<ListPage>]) -> bool {
+    round.query.shape.sort.is_none() && in_order::is_settled(round.query.limit, pages)
+}
+
 /// What a page consists of, before it is written.
 struct Selection {
     /// Parallel to the round's fetches.
@@ -75,7 +80,10 @@ struct Selection {
 }
 
 pub(crate) fn merge(round: &Round<'_>, pages: &[Option<ListPage>]) -> Result<Merged, MergeError> {
-    assert_eq!(pages.len(), round.fetches().len(), "one answer for each question");
+    assert!(
+        pages.len() <= round.fetches().len(),
+        "no answer without a question"
+    );
     let shape = &round.query.shape;
     let selection = match &shape.sort {
         None => in_order::select(round, pages),
@@ -95,7 +103,10 @@ pub(crate) fn merge(round: &Round<'_>, pages: &[Option<ListPage>]) -> Result<Mer
     if next.as_ref().is_some_and(|token| token.len() > max) {
         return Err(MergeError::TokenTooLong { max });
     }
-    let sites: Vec<_> = round.fetches().iter().map(|fetch| &fetch.site).collect();
+    let sites: Vec<_> = round.fetches()[..pages.len()]
+        .iter()
+        .map(|fetch| &fetch.site)
+        .collect();
     let texts: Vec<Vec<&str>> = pages
         .iter()
         .map(|page| page.iter().flat_map(ListPage::items).collect())

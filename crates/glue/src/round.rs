@@ -90,8 +90,14 @@ impl<'q> Round<'q> {
         &self.fetches
     }
 
-    /// Makes the page. `pages` are the answers to [`Round::fetches`], in the same order; none where a
-    /// site failed or its answer is not a list.
+    /// Whether `pages`, the answers to the first questions, decide the page, so that the other
+    /// questions need not be waited for.
+    pub fn is_settled(&self, pages: &[Option<ListPage>]) -> bool {
+        merge::is_settled(self, pages)
+    }
+
+    /// Makes the page. `pages` are the answers to [`Round::fetches`], in the same order, or the first of
+    /// them if they settle it; none where a site failed or its answer is not a list.
     pub fn merge(&self, pages: &[Option<ListPage>]) -> Result<Merged, MergeError> {
         merge::merge(self, pages)
     }

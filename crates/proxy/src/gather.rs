@@ -49,8 +49,6 @@ const ABOUT_BYTES: [HeaderName; 6] = [
 struct Given {
     visit: Visit,
     workflow: Vec<Visit>,
-    page: Option<ListPage>,
-    /// The answer itself: the envelope's head for a page, everything otherwise.
     answer: Answer,
 }
 
@@ -108,27 +106,42 @@ async fn list(job: &Job, shape: &Arc<ListShape>, sites: &[SiteName], body: &Byte
         .fetches()
         .iter()
         .map(|fetch| ask(job, shape, &fetch.site, &fetch.query, body));
-    let given: Vec<Given> = stream::iter(asked).buffered(parallel).collect().await;
-    if given.iter().any(|given| given.page.is_some()) {
-        merged(job, &round, given)
+    // Later sites are asked at the same time, but not waited for once the page is decided.
+    let mut asked = pin!(stream::iter(asked).buffered(parallel));
+    let (mut given, mut pages) = (Vec::new(), Vec::new());
+    while let Some((one, page)) = asked.next().await {
+        given.push(one);
+        pages.push(page);
+        if round.is_settled(&pages) {
+            break;
+        }
+    }
+    if pages.iter().any(Option::is_some) {
+        merged(job, &round, given, &pages)
     } else {
         not_a_list(given)
     }
 }
 
-async fn ask(job: &Job, shape: &ListShape, site: &SiteName, query: &str, body: &Bytes) -> Given {
+async fn ask(
+    job: &Job,
+    shape: &ListShape,
+    site: &SiteName,
+    query: &str,
+    body: &Bytes,
+) -> (Given, Option<ListPage>) {
     if is_down(job, site) {
         let problem = Problem::new(
             Code::PeerDown,
             format!("site `{site}` does not answer heartbeats"),
         )
         .at(site);
-        return Given {
+        let given = Given {
             visit: down_visit(site),
             workflow: Vec::new(),
-            page: None,
             answer: Answer::Problem(problem),
         };
+        return (given, None);
     }
     let mut head = head::copy(&job.head);
     for name in ABOUT_ONE {
@@ -161,7 +174,7 @@ fn set_query(head: &mut request::Parts, query: &str) {
 }
 
 /// Reads an answer as a page of a list if it can be one; anything else stays as it is.
-async fn read_page(job: &Job, shape: &ListShape, attempt: Attempt) -> Given {
+async fn read_page(job: &Job, shape: &ListShape, attempt: Attempt) -> (Given, Option<ListPage>) {
     let Attempt {
         mut visit,
         workflow,
@@ -172,12 +185,14 @@ async fn read_page(job: &Job, shape: &ListShape, attempt: Attempt) -> Given {
             response
         }
         answer => {
-            return Given {
-                visit,
-                workflow,
-                page: None,
-                answer,
-            };
+            return (
+                Given {
+                    visit,
+                    workflow,
+                    answer,
+                },
+                None,
+            );
         }
     };
     let max = job.core.limits().gather_body_max_bytes;
@@ -187,12 +202,14 @@ async fn read_page(job: &Job, shape: &ListShape, attempt: Attempt) -> Given {
             let bytes = body.to_bytes();
             let page = shape.read(bytes.clone()).ok();
             let response = Response::from_parts(head, Body::full(bytes));
-            Given {
-                visit,
-                workflow,
+            (
+                Given {
+                    visit,
+                    workflow,
+                    answer: Answer::Response(response),
+                },
                 page,
-                answer: Answer::Response(response),
-            }
+            )
         }
         Err(error) => {
             let code = if error.is::<LengthLimitError>() {
@@ -204,12 +221,14 @@ async fn read_page(job: &Job, shape: &ListShape, attempt: Attempt) -> Given {
             let problem =
                 Problem::new(code, format!("the answer of site `{}`: {error}", visit.site)).at(&visit.site);
             visit.error = Some(code.as_str().to_owned());
-            Given {
-                visit,
-                workflow,
-                page: None,
-                answer: Answer::Problem(problem),
-            }
+            (
+                Given {
+                    visit,
+                    workflow,
+                    answer: Answer::Problem(problem),
+                },
+                None,
+            )
         }
     }
 }
@@ -222,15 +241,14 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.eq_ignore_ascii_case("application/json") || kind.to_ascii_lowercase().ends_with("+json")
 }
 
-fn merged(job: &Job, round: &Round<'_>, given: Vec<Given>) -> Done {
-    let (mut answers, mut visits, mut workflow, mut pages) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+fn merged(job: &Job, round: &Round<'_>, given: Vec<Given>, pages: &[Option<ListPage>]) -> Done {
+    let (mut answers, mut visits, mut workflow) = (Vec::new(), Vec::new(), Vec::new());
     for one in given {
         workflow.extend(one.workflow);
         answers.push(one.answer);
         visits.push(one.visit);
-        pages.push(one.page);
     }
-    let Merged { body, parts, .. } = match round.merge(&pages) {
+    let Merged { body, parts, .. } = match round.merge(pages) {
         Ok(merged) => merged,
         Err(error) => {
             return Done {

@@ -64,8 +64,9 @@ pub(crate) async fn hedged(job: &Job, members: &[Plan], replay: &Replay) -> Done
         };
         match next {
             Ok(Some((i, mut done))) => {
+                let is_good = !done.is_failed_read();
                 visits.push((i, std::mem::take(&mut done.visits)));
-                if !done.is_failed_read() {
+                if is_good {
                     break done;
                 }
                 worst = Some(done);

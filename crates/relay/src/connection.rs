@@ -1,6 +1,6 @@
 //! One connection through the link.
 
-use std::{io, net::SocketAddr, sync::atomic::AtomicU64};
+use std::{net::SocketAddr, pin::pin, sync::atomic::AtomicU64};
 
 use tokio::{net::TcpStream, time};
 
@@ -23,16 +23,31 @@ pub(crate) async fn carry(mut near: TcpStream, target: SocketAddr, mut link: Lin
         reset(&near);
         return;
     }
-    let mut far = tokio::select! {
-        far = dial(target, link.clone()) => match far {
-            Ok(far) => far,
-            Err(error) => {
-                tracing::debug!(%target, %error, "the far end of the link does not answer");
-                reset(&near);
-                return;
-            }
-        },
+    tokio::select! {
+        () = handshake(link.clone()) => {}
         () = link.refused(refusals) => {
+            reset(&near);
+            return;
+        }
+    }
+    let mut dialling = pin!(TcpStream::connect(target));
+    let dialled = tokio::select! {
+        dialled = &mut dialling => dialled,
+        () = link.refused(refusals) => {
+            reset(&near);
+            drop(near);
+            // The target may have accepted already. Giving up the dialling would look like an
+            // orderly end to it, so it is finished in order to be reset.
+            if let Ok(far) = dialling.await {
+                reset(&far);
+            }
+            return;
+        }
+    };
+    let mut far = match dialled {
+        Ok(far) => far,
+        Err(error) => {
+            tracing::debug!(%target, %error, "the far end of the link does not answer");
             reset(&near);
             return;
         }
@@ -61,13 +76,12 @@ pub(crate) async fn carry(mut near: TcpStream, target: SocketAddr, mut link: Lin
     }
 }
 
-/// Connects to the far end. The near end's handshake was local and took no time, so the round
-/// trip that it would have cost is spent here.
-async fn dial(target: SocketAddr, mut link: Link) -> io::Result<TcpStream> {
+/// The near end's handshake was local and took no time, so the round trip that it would have cost
+/// is spent here.
+async fn handshake(mut link: Link) {
     link.up().await;
     time::sleep(link.delay() * 2).await;
     link.up().await;
-    TcpStream::connect(target).await
 }
 
 /// Makes dropping the connection a reset instead of an orderly end.

@@ -30,9 +30,23 @@ pub(super) fn select(round: &Round<'_>, pages: &[Option<ListPage>]) -> Selection
             return Selection { shares, items, next };
         }
     }
-    let next = round
-        .later
-        .clone()
+    let unasked = round.cursors.get(pages.len()).map(|cursor| &cursor.site);
+    let next = unasked
+        .or(round.later.as_ref())
+        .cloned()
         .map(|site| PageToken::InOrder { site, token: None });
     Selection { shares, items, next }
+}
+
+/// Whether further pages cannot change what [`select`] takes.
+pub(super) fn is_settled(limit: Option<usize>, pages: &[Option<ListPage>]) -> bool {
+    let mut items = 0;
+    for page in pages.iter().flatten() {
+        let fits = items == 0 || limit.is_none_or(|limit| items + page.len() <= limit);
+        if !fits || page.next().is_some() {
+            return true;
+        }
+        items += page.len();
+    }
+    limit.is_some_and(|limit| items >= limit)
 }

@@ -57,11 +57,12 @@ pub trait Handler: 'static {
     /// What a listener is for, handed back with each of its connections.
     type Tag: Clone + Send + 'static;
 
+    /// Always answers; the result is what the connection wants.
     fn handle(
         self: Rc<Self>,
         connection: Rc<Connection<Self::Tag>>,
         request: Request<Incoming>,
-    ) -> impl Future<Output = Response<Body>> + 'static;
+    ) -> impl Future<Output = Result<Response<Body>, Infallible>> + 'static;
 }
 
 /// What the connections of one listener share on one core.
@@ -128,8 +129,8 @@ impl<H: Handler> Acceptor<H> {
     {
         let service = service_fn(|request| {
             connection.has_begun.set(true);
-            let answer = self.handler.clone().handle(connection.clone(), request);
-            async { Ok::<_, Infallible>(answer.await) }
+            // Not wrapped in another future: the whole state of a request would be moved once more.
+            self.handler.clone().handle(connection.clone(), request)
         });
         let mut http = pin!(
             self.http

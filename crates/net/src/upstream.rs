@@ -2,7 +2,7 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use http::{Method, Request, Response, Version, request};
+use http::{HeaderValue, Method, Request, Response, Version, request};
 use http_body::Body as _;
 use hyper::{
     client::conn::{http1, http2},
@@ -40,6 +40,18 @@ pub struct UpstreamTarget {
     pub http: UpstreamHttp,
 }
 
+impl UpstreamTarget {
+    /// Host and port as in a `Host` header.
+    pub fn authority(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') {
+            format!("[{host}]:{port}")
+        } else {
+            format!("{host}:{port}")
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub struct UpstreamOptions {
     pub idle_max: usize,
@@ -75,28 +87,37 @@ impl Upstream {
 
     /// Sends one request. Its URI is in origin form with a `Host` header. A request that was
     /// certainly not seen is sent once more on a fresh connection before the send fails.
-    pub async fn send(&self, request: Request<Body>) -> Result<Response<Body>, SendError> {
-        match self.target.http {
-            UpstreamHttp::Http2 => self.send_http2(request).await,
-            UpstreamHttp::Auto if is_grpc(&request) => self.send_http2(request).await,
-            UpstreamHttp::Http1 | UpstreamHttp::Auto => self.send_http1(request).await,
+    pub async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, SendError> {
+        // Everything but an idle HTTP/1.1 connection is boxed, to keep the usual case small.
+        if self.speaks_http2(&request) {
+            return Box::pin(self.send_http2(request)).await;
+        }
+        *request.version_mut() = Version::HTTP_11;
+        keep_body(&mut request);
+        let Some(Taken { sender, is_suspect }) = self.pool.take().await else {
+            return Box::pin(self.send_fresh(request)).await;
+        };
+        let copy = if is_suspect { copy_of_safe(&request) } else { None };
+        let mut error = match self.send_on(sender, request).await {
+            Ok(response) => return Ok(response),
+            Err(error) => error,
+        };
+        match error.request.take().or(copy) {
+            Some(request) => Box::pin(self.send_fresh(*request)).await,
+            None => Err(error),
         }
     }
 
-    async fn send_http1(&self, mut request: Request<Body>) -> Result<Response<Body>, SendError> {
-        *request.version_mut() = Version::HTTP_11;
-        if let Some(Taken { sender, is_suspect }) = self.pool.take().await {
-            let copy = if is_suspect { copy_of_safe(&request) } else { None };
-            match self.send_on(sender, request).await {
-                Ok(response) => return Ok(response),
-                Err(mut error) => match (error.request.take(), copy) {
-                    (Some(unsent), _) => request = *unsent,
-                    (None, Some(copy)) => request = copy,
-                    (None, None) => return Err(error),
-                },
-            }
+    fn speaks_http2(&self, request: &Request<Body>) -> bool {
+        match self.target.http {
+            UpstreamHttp::Http1 => false,
+            UpstreamHttp::Http2 => true,
+            UpstreamHttp::Auto => is_grpc(request),
         }
-        match Box::pin(self.connect_http1()).await {
+    }
+
+    async fn send_fresh(&self, request: Request<Body>) -> Result<Response<Body>, SendError> {
+        match self.connect_http1().await {
             Ok(sender) => self.send_on(sender, request).await,
             Err(error) => Err(error.with_request(request)),
         }
@@ -146,7 +167,7 @@ impl Upstream {
     }
 
     async fn send_http2(&self, mut request: Request<Body>) -> Result<Response<Body>, SendError> {
-        let authority = format!("{}:{}", self.target.host, self.target.port);
+        let authority = self.target.authority();
         absolute_form(&mut request, self.target.tls.is_some(), &authority)?;
         for attempt in 0..2 {
             let mut sender = match self.lane.get(|| Box::pin(self.connect_http2())).await {
@@ -261,8 +282,20 @@ fn is_grpc(request: &Request<Body>) -> bool {
         .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
+/// hyper sends no body of unknown length with a GET or HEAD unless the head announces it.
+fn keep_body(request: &mut Request<Body>) {
+    if matches!(*request.method(), Method::GET | Method::HEAD)
+        && !request.body().is_end_stream()
+        && request.body().size_hint().exact().is_none()
+    {
+        request
+            .headers_mut()
+            .insert(http::header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    }
+}
+
 /// A copy of a request that may be repeated and has no body.
-fn copy_of_safe(request: &Request<Body>) -> Option<Request<Body>> {
+fn copy_of_safe(request: &Request<Body>) -> Option<Box<Request<Body>>> {
     if !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
         || !request.body().is_end_stream()
     {
@@ -280,7 +313,7 @@ fn copy_of_safe(request: &Request<Body>) -> Option<Request<Body>> {
     *uri = request.uri().clone();
     *version = request.version();
     *headers = request.headers().clone();
-    Some(Request::from_parts(head, Body::Empty))
+    Some(Box::new(Request::from_parts(head, Body::Empty)))
 }
 
 /// HTTP/2 wants scheme and authority; the `Host` header gives the authority where there is one.

@@ -1,5 +1,7 @@
 //! One request at one site.
 
+use std::pin::pin;
+
 use cheops_net::{Body, Bulk, Expired, SendError};
 use cheops_types::{Code, Limit, Outcome, Problem, SiteName, Visit, headers};
 use http::{HeaderName, HeaderValue, Request, Response, request};
@@ -47,7 +49,7 @@ impl Job {
         }
         let timeout_ms = self.core.limits().upstream_timeout_ms;
         let (body, progress) = body.watch();
-        let sending = self.service.upstream.send(Request::from_parts(head, body));
+        let sending = pin!(self.service.upstream.send(Request::from_parts(head, body)));
         match self.core.clock.timeout_idle(timeout_ms, progress, sending).await {
             Ok(Ok(response)) => self.answered_here(response),
             Ok(Err(error)) => self.unanswered_here(&error),
@@ -92,7 +94,7 @@ impl Job {
             _ => Bulk::Yes,
         };
         let (body, progress) = body.watch();
-        let sending = link.send(Request::from_parts(head, body), bulk);
+        let sending = pin!(link.send(Request::from_parts(head, body), bulk));
         match self
             .core
             .clock

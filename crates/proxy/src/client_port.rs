@@ -1,6 +1,6 @@
 //! Requests of users and of this site's own services.
 
-use std::{rc::Rc, sync::Arc};
+use std::{pin::pin, rc::Rc, sync::Arc};
 
 use cheops_net::{Body, Expired, SendError};
 use cheops_scope::{ParseLimits, read};
@@ -160,7 +160,8 @@ async fn scoped(
 }
 
 fn prepare(head: &mut request::Parts, facts: Facts, service: &Service) -> Result<(), Problem> {
-    head::normalise_target(head)?;
+    head::check_coding(&head.headers, facts)?;
+    head::normalise_target(head, || service.upstream.target().authority())?;
     head::clean_request(&mut head.headers, facts);
     head::add_via(head, facts, &service.via)
 }
@@ -184,14 +185,14 @@ async fn plain(
     let method = head.method.clone();
     let (body, progress) = Body::from(incoming).watch();
     let timeout_ms = core.limits().upstream_timeout_ms;
-    let sending = async {
+    let sending = pin!(async {
         if let Some(wish) = wish {
             return Box::pin(tunnel::plain(core, service, head, body, wish)).await;
         }
         let mut response = service.upstream.send(Request::from_parts(head, body)).await?;
         head::clean_response(response.headers_mut());
         Ok(response)
-    };
+    });
     let error = match core.clock.timeout_idle(timeout_ms, progress, sending).await {
         Ok(Ok(response)) => return response,
         Ok(Err(error)) => error,

@@ -1,10 +1,10 @@
 //! What a proxy does to every head: hop-by-hop headers, `Via`, `Host`, loops.
 
-use cheops_types::{Code, Problem, headers};
+use cheops_types::{Code, Problem, ServiceName, SiteName, headers};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri, Version,
     header::{
-        CONNECTION, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
+        CONNECTION, CONTENT_LENGTH, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
         VIA,
     },
     request,
@@ -59,6 +59,22 @@ impl Facts {
     }
 }
 
+/// Refuses a body in a coding that this hop would take off without undoing it.
+pub(crate) fn check_coding(headers: &HeaderMap, facts: Facts) -> Result<(), Problem> {
+    if !facts.rare {
+        return Ok(());
+    }
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(only), None) if only.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        _ => Err(Problem::new(
+            Code::BadRequest,
+            "the only transfer coding that can be passed on is `chunked`",
+        )),
+    }
+}
+
 /// Takes the headers off a request that end at this hop or that only agents may write.
 pub(crate) fn clean_request(headers: &mut HeaderMap, facts: Facts) {
     let wants_trailers = facts.te && headers.get_all(TE).iter().any(|value| lists(value, "trailers"));
@@ -96,6 +112,10 @@ fn clean(headers: &mut HeaderMap, facts: Facts) {
         headers.remove(UPGRADE);
     }
     if facts.rare {
+        // Beside a coding, a length says nothing about the body that was read.
+        if headers.contains_key(TRANSFER_ENCODING) {
+            headers.remove(CONTENT_LENGTH);
+        }
         for name in [
             TRANSFER_ENCODING,
             KEEP_ALIVE,
@@ -119,7 +139,7 @@ fn remove_nominated(headers: &mut HeaderMap) {
             }
             // A client must not be able to take these away from the application.
             if let Ok(name) = HeaderName::from_bytes(token)
-                && !matches!(name, HOST | TE | UPGRADE | http::header::CONTENT_LENGTH)
+                && !matches!(name, HOST | TE | UPGRADE | CONTENT_LENGTH)
             {
                 nominated.push(name);
             }
@@ -160,24 +180,41 @@ pub(crate) fn wants_upgrade(head: &request::Parts, facts: Facts) -> bool {
             .any(|value| lists(value, "upgrade"))
 }
 
-/// Puts the target in origin form with a `Host`, as every next hop wants it.
-pub(crate) fn normalise_target(head: &mut request::Parts) -> Result<(), Problem> {
+/// Puts the target in origin form with a `Host`, as every next hop wants it. A client of HTTP/1.0
+/// need not send one; then it is `authority`, the service's own.
+pub(crate) fn normalise_target(
+    head: &mut request::Parts,
+    authority: impl FnOnce() -> String,
+) -> Result<(), Problem> {
     if head.method == Method::CONNECT {
         return Err(Problem::new(
             Code::BadRequest,
             "CONNECT asks for a tunnel; this port forwards requests to a service",
         ));
     }
-    let Some(authority) = head.uri.authority() else {
-        return if head.headers.contains_key(HOST) || head.version < Version::HTTP_11 {
-            Ok(())
-        } else {
-            Err(Problem::new(Code::BadRequest, "the request has no Host header"))
-        };
+    let mut hosts = head.headers.get_all(HOST).iter();
+    let (has_host, has_two) = (hosts.next().is_some(), hosts.next().is_some());
+    if has_two {
+        return Err(Problem::new(
+            Code::BadRequest,
+            "the request has more than one Host header",
+        ));
+    }
+    let Some(target) = head.uri.authority() else {
+        if has_host {
+            return Ok(());
+        }
+        if head.version >= Version::HTTP_11 {
+            return Err(Problem::new(Code::BadRequest, "the request has no Host header"));
+        }
+        let host = HeaderValue::try_from(authority())
+            .map_err(|_| Problem::new(Code::Internal, "the service's address cannot be a Host header"))?;
+        head.headers.insert(HOST, host);
+        return Ok(());
     };
     // An absolute target overrides Host; over HTTP/2 a Host beside :authority travels as it is.
-    if head.version < Version::HTTP_2 || !head.headers.contains_key(HOST) {
-        let host = HeaderValue::from_str(authority.as_str()).map_err(|_| {
+    if head.version < Version::HTTP_2 || !has_host {
+        let host = HeaderValue::from_str(target.as_str()).map_err(|_| {
             Problem::new(
                 Code::BadRequest,
                 "the request's authority cannot be a Host header",
@@ -194,28 +231,56 @@ pub(crate) fn normalise_target(head: &mut request::Parts) -> Result<(), Problem>
     Ok(())
 }
 
-/// The name of this agent's place in `Via`: one per site and service, so that a request that comes
-/// back to the same place is a loop.
-pub(crate) fn via_name(site: &str, service: &str) -> String {
-    format!("cheops-{site}-{service}")
+/// This agent's place in `Via`: one per site and service, so that a request that comes back to the
+/// same place is a loop.
+pub(crate) struct Via {
+    name: String,
+    http_1_0: HeaderValue,
+    http_1_1: HeaderValue,
+    http_2: HeaderValue,
+}
+
+impl Via {
+    pub(crate) fn new(site: &SiteName, service: &ServiceName) -> Self {
+        let name = format!("cheops-{site}-{service}");
+        let value = |protocol| {
+            HeaderValue::try_from(format!("{protocol} {name}")).expect("names are made of header characters")
+        };
+        Self {
+            http_1_0: value("1.0"),
+            http_1_1: value("1.1"),
+            http_2: value("2"),
+            name,
+        }
+    }
+
+    fn value(&self, version: Version) -> &HeaderValue {
+        match version {
+            Version::HTTP_2 => &self.http_2,
+            Version::HTTP_10 => &self.http_1_0,
+            _ => &self.http_1_1,
+        }
+    }
 }
 
 /// Adds this hop to `Via`, or refuses a request that was here before.
-pub(crate) fn add_via(head: &mut request::Parts, facts: Facts, name: &str) -> Result<(), Problem> {
-    if facts.via && head.headers.get_all(VIA).iter().any(|value| passed(value, name)) {
+pub(crate) fn add_via(head: &mut request::Parts, facts: Facts, via: &Via) -> Result<(), Problem> {
+    if facts.via
+        && head
+            .headers
+            .get_all(VIA)
+            .iter()
+            .any(|value| passed(value, &via.name))
+    {
         return Err(Problem::new(
             Code::LoopDetected,
-            format!("the request already passed `{name}`: check the upstream addresses in the configuration"),
+            format!(
+                "the request already passed `{}`: check the upstream addresses in the configuration",
+                via.name
+            ),
         ));
     }
-    let protocol = match head.version {
-        Version::HTTP_2 => "2",
-        Version::HTTP_10 => "1.0",
-        _ => "1.1",
-    };
-    let value = HeaderValue::from_str(&format!("{protocol} {name}"))
-        .map_err(|_| Problem::new(Code::Internal, "a name cannot be a header value"))?;
-    head.headers.append(VIA, value);
+    head.headers.append(VIA, via.value(head.version).clone());
     Ok(())
 }
 
@@ -284,12 +349,14 @@ mod tests {
 
     #[test]
     fn a_request_that_comes_back_is_refused() {
+        let via =
+            |site, service| Via::new(&SiteName::new(site).unwrap(), &ServiceName::new(service).unwrap());
         let (mut head, ()) = http::Request::new(()).into_parts();
-        add_via(&mut head, Facts::default(), "cheops-a-A").unwrap();
+        add_via(&mut head, Facts::default(), &via("a", "A")).unwrap();
         let facts = Facts::of(&head.headers);
-        add_via(&mut head, facts, "cheops-b-A").unwrap();
-        add_via(&mut head, facts, "cheops-a").unwrap();
-        let problem = add_via(&mut head, facts, "cheops-a-A").unwrap_err();
+        add_via(&mut head, facts, &via("b", "A")).unwrap();
+        add_via(&mut head, facts, &via("a", "B")).unwrap();
+        let problem = add_via(&mut head, facts, &via("a", "A")).unwrap_err();
         assert_eq!(problem.code, Code::LoopDetected);
     }
 
@@ -300,7 +367,7 @@ mod tests {
             .body(())
             .unwrap()
             .into_parts();
-        normalise_target(&mut head).unwrap();
+        normalise_target(&mut head, || unreachable!()).unwrap();
         assert_eq!(
             (
                 head.uri.to_string().as_str(),

@@ -67,7 +67,8 @@ fn admit(core: &Rc<Core>, peer: &SiteName, mut head: request::Parts) -> Result<(
     } else {
         None
     };
-    head::normalise_target(&mut head)?;
+    head::check_coding(&head.headers, facts)?;
+    head::normalise_target(&mut head, || service.upstream.target().authority())?;
     head::clean_request(&mut head.headers, facts);
     head::add_via(&mut head, facts, &service.via)?;
     // A key that another agent minted means nothing here, and one of ours must not come from there.

@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     collections::HashMap,
+    convert::Infallible,
     rc::Rc,
     sync::{
         Arc, Mutex, PoisonError,
@@ -18,7 +19,7 @@ use cheops_types::{Distances, Limits, ServiceName, SiteName};
 use http::{Request, Response};
 use hyper::body::Incoming;
 
-use crate::{Correlation, Counters, World, client_port, head, peer_port};
+use crate::{Correlation, Counters, World, client_port, head::Via, peer_port};
 
 /// Who a listener is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +88,7 @@ impl Shared {
 pub(crate) struct Service {
     pub(crate) name: ServiceName,
     pub(crate) upstream: Rc<Upstream>,
-    pub(crate) via: String,
+    pub(crate) via: Via,
 }
 
 /// One generation of the configuration with this core's connections.
@@ -162,13 +163,14 @@ impl Handler for Proxy {
         self: Rc<Self>,
         connection: Rc<Connection<Arc<Tag>>>,
         request: Request<Incoming>,
-    ) -> Response<Body> {
+    ) -> Result<Response<Body>, Infallible> {
         let core = self.core();
-        match (connection.tag.role, &connection.tag.service) {
-            (Role::Peer, _) => peer_port::handle(&core, &connection, request).await,
+        // The state of a plain request stays small: everything else is boxed.
+        Ok(match (connection.tag.role, &connection.tag.service) {
+            (Role::Peer, _) => Box::pin(peer_port::handle(&core, &connection, request)).await,
             (role, Some(service)) => client_port::handle(&core, role, service, request).await,
             (_, None) => unreachable!("a client port has a service"),
-        }
+        })
     }
 }
 
@@ -194,7 +196,7 @@ fn build(shared: &Arc<Shared>, clock: &Rc<Clock>, counters: &Arc<Counters>, old:
             None => Rc::new(Service {
                 name: entry.name.clone(),
                 upstream: Upstream::new(entry.target.clone(), options, clock.clone()),
-                via: head::via_name(&world.site, &entry.name),
+                via: Via::new(&world.site, &entry.name),
             }),
         };
         (entry.name.clone(), service)
@@ -266,5 +268,24 @@ async fn keep_peers(proxy: std::rc::Weak<Proxy>) {
             return;
         };
         tokio::time::sleep(std::time::Duration::from_millis(interval_ms.max(100))).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size of the state that `handle` makes for each request.
+    fn state_bytes<F: Future>(
+        _: impl FnOnce(Rc<Proxy>, Rc<Connection<Arc<Tag>>>, Request<Incoming>) -> F,
+    ) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn the_state_of_a_request_stays_small() {
+        // It is moved and touched for every request: 20 KiB of it cost 8 % of a plain request's time.
+        let bytes = state_bytes(Proxy::handle);
+        assert!(bytes <= 4096, "{bytes} bytes");
     }
 }

@@ -6,6 +6,7 @@ mod bench;
 mod command;
 mod deny;
 mod docs;
+mod e2e;
 mod repo;
 mod verify;
 
@@ -35,6 +36,8 @@ enum Command {
     Docs,
     /// Check dependencies against deny.toml; installs cargo-deny when it is missing
     Deny,
+    /// Move long bodies between sites and watch the agents' memory
+    E2e(e2e::Args),
     /// Measure
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -57,6 +60,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Fix => verify::fix(&repo),
         Command::Docs => docs::run(&repo),
         Command::Deny => deny::run(&repo),
+        Command::E2e(args) => e2e::run(&repo, &args),
         Command::Bench(bench) => bench::run(&repo, bench),
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Builds the agent with a profile and returns where it is.
-pub(super) fn build(repo: &Repo, profile: &str) -> Result<PathBuf> {
+pub(crate) fn build(repo: &Repo, profile: &str) -> Result<PathBuf> {
     eprintln!("building the agent with the profile `{profile}`");
     succeed(cargo(&repo.root).args([
         "build",

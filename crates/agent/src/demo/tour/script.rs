@@ -334,7 +334,17 @@ async fn lose_an_answer(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     );
     stage.map.heal("site2");
     stage.map.noticed("site2", true).await?;
-    stage.event("the links are healed");
+    stage.event("the links are healed: what was under way arrives after all");
+    stage
+        .expect(&Call::get(b, "/items").scope("site2"), |check| {
+            let items = check::items(&check.body());
+            let times = items.iter().filter(|(_, name)| name == "once").count();
+            check.status(200).that(
+                times <= 1,
+                &format!("the item once or not at all, saw it {times} times"),
+            )
+        })
+        .await?;
     Ok(())
 }
 
@@ -349,7 +359,8 @@ async fn mistakes(stage: &mut Stage<'_>) -> anyhow::Result<()> {
             check
                 .status(400)
                 .member("/code", Code::UnknownSite.as_str())
-                .mentions("site2")
+                .mentions("did you mean `site2`?")
+                .executed(&[])
         })
         .await?;
     stage
@@ -358,6 +369,7 @@ async fn mistakes(stage: &mut Stage<'_>) -> anyhow::Result<()> {
             check
                 .status(400)
                 .member("/code", Code::ScopeSyntax.as_str())
+                .executed(&[])
                 .that(has_position, "a position in the scope")
         })
         .await?;

@@ -1,0 +1,177 @@
+//! One site of a mesh, and what its agent says over the admin socket.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use bytes::Bytes;
+use http::{Method, Request, header::HOST};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::rt::TokioIo;
+use rustix::process::Signal;
+use serde_json::Value;
+use tokio::net::UnixStream;
+
+use super::{Port, agent::Agent, until};
+
+/// Where one service listens. Without an internal listener both are the same.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    pub(crate) public: Port,
+    pub(crate) internal: Option<Port>,
+}
+
+pub(crate) struct Site {
+    pub(crate) name: String,
+    dir: PathBuf,
+    services: BTreeMap<String, Listening>,
+    agent: Option<Agent>,
+}
+
+impl Site {
+    pub(super) fn new(name: String, dir: PathBuf, services: BTreeMap<String, Listening>) -> Self {
+        Self {
+            name,
+            dir,
+            services,
+            agent: None,
+        }
+    }
+
+    /// Where users reach a service.
+    pub(crate) fn public(&self, service: &str) -> SocketAddr {
+        self.services[service].public.addr()
+    }
+
+    /// Where the other services of the site reach a service.
+    pub(crate) fn internal(&self, service: &str) -> SocketAddr {
+        let listening = &self.services[service];
+        listening.internal.as_ref().unwrap_or(&listening.public).addr()
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn config_path(&self) -> PathBuf {
+        self.dir.join("cheops.toml")
+    }
+
+    /// Rewrites the configuration; it is in force after a restart or a reload.
+    pub(crate) fn edit_config(&self, edit: impl FnOnce(String) -> String) {
+        let text = fs::read_to_string(self.config_path()).unwrap();
+        fs::write(self.config_path(), edit(text)).unwrap();
+    }
+
+    pub(crate) fn agent(&self) -> &Agent {
+        self.agent.as_ref().expect("the agent was started")
+    }
+
+    pub(crate) fn agent_mut(&mut self) -> &mut Agent {
+        self.agent.as_mut().expect("the agent was started")
+    }
+
+    pub(crate) fn start(&mut self) {
+        let log = self.dir.join("agent.log");
+        self.agent = Some(Agent::spawn(&self.name, &self.config_path(), &log));
+    }
+
+    /// Waits until the agent answers and sees `peers` as up.
+    pub(crate) async fn ready(&mut self, peers: &[String]) {
+        let what = format!("{} sees {peers:?}", self.name);
+        let this = std::cell::RefCell::new(self);
+        until(&what, || async {
+            #[expect(clippy::await_holding_refcell_ref, reason = "one question at a time")]
+            let mut this = this.borrow_mut();
+            this.agent_mut().check();
+            let Some(sites) = this.try_ask("/v1/sites").await else {
+                return false;
+            };
+            peers.iter().all(|peer| is_up(&sites, peer))
+        })
+        .await;
+    }
+
+    /// Kills the agent and starts it again; its peers may not have been heard of yet.
+    pub(crate) async fn restart(&mut self) {
+        self.agent = None;
+        self.start();
+        self.ready(&[]).await;
+    }
+
+    /// Asks the agent to end, and waits until it did.
+    pub(crate) async fn terminate(&mut self) -> std::process::ExitStatus {
+        self.agent().signal(Signal::TERM);
+        self.agent_mut().ended().await
+    }
+
+    /// Asks the agent to read its configuration again.
+    pub(crate) fn hang_up(&self) {
+        self.agent().signal(Signal::HUP);
+    }
+
+    /// Whether the agent sees the other site as up.
+    pub(crate) async fn sees(&self, other: &str) -> bool {
+        is_up(&self.ask("/v1/sites").await, other)
+    }
+
+    pub(crate) async fn until_sees(&self, other: &str, up: bool) {
+        let what = format!("{} sees {other} as up: {up}", self.name);
+        until(&what, || async { self.sees(other).await == up }).await;
+    }
+
+    /// How often the agent hit a limit.
+    pub(crate) async fn limit_hits(&self, limit: &str) -> u64 {
+        let answer = self.ask("/v1/limits").await;
+        let limits = answer["limits"].as_array().unwrap();
+        let found = limits.iter().find(|one| one["name"] == limit);
+        found.and_then(|one| one["hits"].as_u64()).unwrap()
+    }
+
+    /// `GET` on the admin socket.
+    pub(crate) async fn ask(&self, path: &str) -> Value {
+        let answer = self.try_ask(path).await;
+        answer.unwrap_or_else(|| panic!("{} does not answer {path}", self.name))
+    }
+
+    async fn try_ask(&self, path: &str) -> Option<Value> {
+        let answer = self.admin(Method::GET, path, Bytes::new()).await?;
+        serde_json::from_slice(&answer).ok()
+    }
+
+    /// `POST` on the admin socket.
+    pub(crate) async fn tell(&self, path: &str, body: &Value) -> Value {
+        let body = Bytes::from(body.to_string());
+        let answer = self.admin(Method::POST, path, body).await.unwrap();
+        serde_json::from_slice(&answer).unwrap()
+    }
+
+    async fn admin(&self, method: Method, path: &str, body: Bytes) -> Option<Bytes> {
+        let stream = UnixStream::connect(self.dir.join("data/admin.sock")).await.ok()?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .ok()?;
+        tokio::spawn(connection);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, "localhost")
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(Full::new(body))
+            .unwrap();
+        let response = sender.send_request(request).await.ok()?;
+        Some(response.into_body().collect().await.ok()?.to_bytes())
+    }
+}
+
+fn is_up(sites: &Value, name: &str) -> bool {
+    let sites = sites["sites"].as_array();
+    sites.is_some_and(|sites| {
+        sites
+            .iter()
+            .any(|site| site["name"] == name && site["up"] == Value::Bool(true))
+    })
+}

@@ -1,0 +1,119 @@
+//! `cheops demo` as a process, and who its agents are.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(20);
+
+/// A demo of two sites. It ends with its standard input, so that it never outlives this program.
+pub(super) struct Demo {
+    child: Child,
+    /// Service B of the first site, as users reach it.
+    pub(super) entry: SocketAddr,
+    pub(super) agents: Vec<Agent>,
+}
+
+pub(super) struct Agent {
+    pub(super) site: String,
+    pub(super) pid: u32,
+}
+
+#[derive(Deserialize)]
+struct Map {
+    sites: Vec<Site>,
+}
+
+#[derive(Deserialize)]
+struct Site {
+    name: String,
+    services: Services,
+    admin: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Services {
+    #[serde(rename = "B")]
+    b: Service,
+}
+
+#[derive(Deserialize)]
+struct Service {
+    public: SocketAddr,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    pid: u32,
+}
+
+impl Demo {
+    pub(super) fn start(program: &Path, rtt_ms: u16) -> Result<Self> {
+        let mut child = Command::new(program)
+            .args(["demo", "--json", "--sites", "2", "--exit-with-stdin"])
+            .args(["--rtt-ms", &rtt_ms.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("{} cannot be started", program.display()))?;
+        let mut line = String::new();
+        if let Some(output) = child.stdout.take() {
+            BufReader::new(output).read_line(&mut line)?;
+        }
+        let map: Map = serde_json::from_str(&line)
+            .with_context(|| format!("the demo did not print where its sites are, but `{line}`"))?;
+        let entry = match map.sites.as_slice() {
+            [first, ..] => first.services.b.public,
+            [] => bail!("the demo has no sites"),
+        };
+        let agents = map.sites.iter().map(|site| agent(program, site));
+        let agents = agents.collect::<Result<Vec<_>>>()?;
+        Ok(Self { child, entry, agents })
+    }
+
+    /// Ends the demo and fails unless it ends well.
+    pub(super) fn stop(mut self) -> Result<()> {
+        drop(self.child.stdin.take());
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        loop {
+            match self.child.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => bail!("the demo ended with {status}"),
+                None if Instant::now() > deadline => {
+                    bail!("the demo did not end within {} s", STOP_TIMEOUT.as_secs())
+                }
+                None => thread::sleep(POLL),
+            }
+        }
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        // Its children end when their pipes close.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn agent(program: &Path, site: &Site) -> Result<Agent> {
+    let output = Command::new(program)
+        .args(["status", "--json", "--admin"])
+        .arg(&site.admin)
+        .output()?;
+    let status: Status = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("the agent of {} does not tell its status: {output:?}", site.name))?;
+    Ok(Agent {
+        site: site.name.clone(),
+        pid: status.pid,
+    })
+}

@@ -18,6 +18,8 @@ use crate::stop::Stop;
 
 /// What the tour needs to show everything.
 const TOUR_SITES_MIN: u8 = 3;
+/// With less between neighbours, which site is nearer is a matter of chance.
+const TOUR_RTT_MIN_MS: u16 = 10;
 /// The exit code of a process that was interrupted before it was done.
 const INTERRUPTED: u8 = 130;
 
@@ -50,6 +52,12 @@ pub(crate) struct DemoArgs {
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     if args.tour && args.sites < TOUR_SITES_MIN {
         eprintln!("the tour needs {TOUR_SITES_MIN} sites: leave out `--sites` or name more");
+        return Ok(ExitCode::from(2));
+    }
+    if args.tour && args.rtt_ms < TOUR_RTT_MIN_MS {
+        eprintln!(
+            "the tour needs {TOUR_RTT_MIN_MS} ms between neighbours: leave out `--rtt-ms` or ask for more"
+        );
         return Ok(ExitCode::from(2));
     }
     let runtime = tokio::runtime::Builder::new_current_thread()

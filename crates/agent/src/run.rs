@@ -72,9 +72,10 @@ async fn serve(config: Config, exit_with_stdin: bool) -> anyhow::Result<()> {
     let workers = workers(&config);
     let cores: Cores = Rc::new(spawn_cores(workers, &config, &shared)?);
     let mut listeners = Listeners::new(cores.clone());
-    listeners.apply(&config)?;
+    let prepared = listeners.prepare(&config)?;
+    listeners.commit(prepared);
     let mut heartbeats = Heartbeats::new(pulses.clone());
-    heartbeats.apply(&shared.world());
+    heartbeats.apply(&shared.world(), false);
 
     let (reloads, mut asked) = mpsc::channel(8);
     let config = Arc::new(ArcSwap::from_pointee(config));
@@ -114,7 +115,12 @@ async fn serve(config: Config, exit_with_stdin: bool) -> anyhow::Result<()> {
     }
     tracing::info!("stopping: open requests may end");
     drop(stop_admin);
-    let _ = serving.await;
+    // A reload that nobody will carry out any more must not keep the admin API waiting.
+    drop(asked);
+    tokio::select! {
+        _ = serving => {}
+        () = stop.asked() => {}
+    }
     drain(reloader, cores, &mut stop).await;
     Ok(())
 }
@@ -153,7 +159,7 @@ fn reload_on_hangup(reloads: mpsc::Sender<Reload>) -> anyhow::Result<impl Future
             }
             match result.await {
                 Ok(Ok(done)) => {
-                    tracing::info!(generation = done.generation, changes = ?done.changes, "reloaded")
+                    tracing::info!(generation = done.generation, changes = ?done.changes, "reloaded");
                 }
                 Ok(Err(problem)) => {
                     tracing::error!(detail = %problem.detail, "reload refused; the old configuration stays in force");

@@ -42,6 +42,10 @@ impl Pulses {
         self.publish();
     }
 
+    pub fn set_misses_max(&self, misses_max: u64) {
+        self.with(|table| table.set_misses_max(misses_max));
+    }
+
     fn with<R>(&self, act: impl FnOnce(&mut Table) -> R) -> R {
         // A poisoned table is still a table: every change to it is a single assignment.
         act(&mut self

@@ -33,6 +33,10 @@ impl Table {
         }
     }
 
+    pub fn set_misses_max(&mut self, misses_max: u64) {
+        self.misses_max = misses_max;
+    }
+
     pub fn distances(&self) -> &Distances {
         &self.distances
     }

@@ -11,17 +11,27 @@ use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use crate::{pool::Lease, replay::Replayed};
+use crate::{peer::InFlight, pool::Lease, replay::Replayed};
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Counts the frames of a body that passed, to tell a slow body from a silent one.
+/// How far a body came, to tell a slow one from a silent one and a finished one from both.
 #[derive(Debug, Clone, Default)]
-pub struct Progress(Rc<Cell<u64>>);
+pub struct Progress(Rc<ProgressState>);
+
+#[derive(Debug, Default)]
+struct ProgressState {
+    frames: Cell<u64>,
+    ended: Cell<bool>,
+}
 
 impl Progress {
     pub(crate) fn frames(&self) -> u64 {
-        self.0.get()
+        self.0.frames.get()
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.ended.get()
     }
 }
 
@@ -33,6 +43,8 @@ pub enum Body {
     Incoming(Incoming),
     /// An answer's body that gives its connection back to the pool when it was read to its end.
     Leased(Incoming, Lease),
+    /// An answer's body that counts as under way until it is dropped.
+    Counted(Incoming, InFlight),
     /// A request body that can be sent again as far as it was kept.
     Replayed(Replayed),
     Watched(Box<Body>, Progress),
@@ -45,6 +57,14 @@ impl Body {
             Self::Empty
         } else {
             Self::Full(Some(bytes))
+        }
+    }
+
+    /// How far a watched body came.
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        match self {
+            Self::Watched(_, progress) => Some(progress.clone()),
+            _ => None,
         }
     }
 
@@ -75,7 +95,9 @@ impl http_body::Body for Body {
         match self.get_mut() {
             Self::Empty => Poll::Ready(None),
             Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Incoming(incoming) => Pin::new(incoming).poll_frame(cx).map_err(Into::into),
+            Self::Incoming(incoming) | Self::Counted(incoming, _) => {
+                Pin::new(incoming).poll_frame(cx).map_err(Into::into)
+            }
             Self::Leased(incoming, lease) => {
                 let frame = ready!(Pin::new(&mut *incoming).poll_frame(cx));
                 match &frame {
@@ -88,7 +110,8 @@ impl http_body::Body for Body {
             Self::Replayed(body) => body.poll_frame(cx),
             Self::Watched(body, progress) => {
                 let frame = ready!(Pin::new(&mut **body).poll_frame(cx));
-                progress.0.set(progress.0.get() + 1);
+                progress.0.frames.set(progress.0.frames.get() + 1);
+                progress.0.ended.set(frame.is_none() || body.is_end_stream());
                 Poll::Ready(frame)
             }
         }
@@ -98,7 +121,9 @@ impl http_body::Body for Body {
         match self {
             Self::Empty | Self::Full(None) => true,
             Self::Full(Some(_)) => false,
-            Self::Incoming(incoming) | Self::Leased(incoming, _) => incoming.is_end_stream(),
+            Self::Incoming(incoming) | Self::Leased(incoming, _) | Self::Counted(incoming, _) => {
+                incoming.is_end_stream()
+            }
             Self::Replayed(body) => body.is_end_stream(),
             Self::Watched(body, _) => body.is_end_stream(),
         }
@@ -108,7 +133,9 @@ impl http_body::Body for Body {
         match self {
             Self::Empty | Self::Full(None) => SizeHint::with_exact(0),
             Self::Full(Some(bytes)) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Incoming(incoming) | Self::Leased(incoming, _) => incoming.size_hint(),
+            Self::Incoming(incoming) | Self::Leased(incoming, _) | Self::Counted(incoming, _) => {
+                incoming.size_hint()
+            }
             Self::Replayed(body) => body.size_hint(),
             Self::Watched(body, _) => body.size_hint(),
         }

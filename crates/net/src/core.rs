@@ -169,7 +169,7 @@ async fn accept<H: Handler>(
             _ = &mut stopped => return,
             accepted = listener.accept() => match accepted {
                 Ok((stream, remote)) => {
-                    tokio::task::spawn_local(acceptor.clone().serve(stream, remote, drain.join()));
+                    tokio::task::spawn_local(acceptor.clone().serve(stream, remote, drain.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "accept failed");

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
-use cheops_types::{Limit, SiteName};
+use cheops_types::{Limit, Limits, SiteName};
 use http::{Request, Response, Version};
 use hyper::{
     client::conn::{http1, http2},
@@ -15,12 +15,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
-    Body, Clock, LocalExecutor, MeshTls, SendError, SendErrorKind, TlsError, lane::Lane, send_error::describe,
+    Body, Clock, LocalExecutor, MeshTls, SendError, SendErrorKind, TlsError, heard::Heard, lane::Lane,
+    send_error::describe,
 };
-
-/// Large enough for 40 MB/s at a round trip of 100 ms, small enough to bound a slow reader.
-const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
-const CONNECTION_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
 
 #[derive(Debug, Clone, Copy)]
 pub struct PeerOptions {
@@ -28,6 +25,28 @@ pub struct PeerOptions {
     pub ping_ms: u64,
     pub inflight_max: usize,
     pub idle_ms: u64,
+    /// What one body may have under way.
+    pub stream_window_bytes: u32,
+    /// What all bodies of a connection may have under way: many times one body's, so that a few slow
+    /// readers do not stop the others.
+    pub window_bytes: u32,
+    pub head_max_bytes: usize,
+    pub head_fields_max: usize,
+}
+
+impl From<&Limits> for PeerOptions {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            connect_timeout_ms: limits.peer_connect_timeout_ms,
+            ping_ms: limits.peer_ping_ms,
+            inflight_max: limits.peer_inflight_max,
+            idle_ms: limits.peer_idle_s * 1000,
+            stream_window_bytes: limits.peer_stream_window_bytes,
+            window_bytes: limits.peer_window_bytes,
+            head_max_bytes: limits.head_max_bytes,
+            head_fields_max: limits.head_fields_max,
+        }
+    }
 }
 
 /// Which of a peer's two connections a request takes: long bodies have their own, so that short
@@ -47,13 +66,14 @@ pub struct PeerLink {
     clock: Rc<Clock>,
     short: Lane,
     bulk: Lane,
-    inflight: Cell<usize>,
+    inflight: Rc<Cell<usize>>,
     last_used_ms: Cell<u64>,
 }
 
-struct InFlight<'a>(&'a Cell<usize>);
+/// A request under way, to the end of its answer's body.
+pub struct InFlight(Rc<Cell<usize>>);
 
-impl Drop for InFlight<'_> {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
@@ -76,7 +96,7 @@ impl PeerLink {
             clock,
             short: Lane::default(),
             bulk: Lane::default(),
-            inflight: Cell::new(0),
+            inflight: Rc::default(),
             last_used_ms: Cell::new(0),
         }))
     }
@@ -92,7 +112,7 @@ impl PeerLink {
     /// Sends one request and waits for the head of its answer. A request that was certainly not
     /// seen is sent once more on a fresh connection before the send fails.
     pub async fn send(&self, mut request: Request<Body>, bulk: Bulk) -> Result<Response<Body>, SendError> {
-        let Some(_in_flight) = self.enter() else {
+        let Some(in_flight) = self.enter() else {
             Limit::PeerInflight.hit();
             let error = SendError::not_executed(SendErrorKind::Busy, "too many requests under way");
             return Err(error.with_request(request));
@@ -105,7 +125,7 @@ impl PeerLink {
                 Err(error) => return Err(error.with_request(request)),
             };
             match sender.try_send_request(request).await {
-                Ok(response) => return Ok(response.map(Body::Incoming)),
+                Ok(response) => return Ok(response.map(|body| Body::Counted(body, in_flight))),
                 Err(mut error) => match error.take_message() {
                     Some(unsent) if attempt == 0 => {
                         lane.close();
@@ -133,7 +153,11 @@ impl PeerLink {
             Err(error) => return Err(error.with_request(request)),
         };
         let failed = |error: hyper::Error| SendError::not_executed(SendErrorKind::Connect, describe(&error));
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
+        let mut builder = http1::Builder::new();
+        builder
+            .max_headers(self.options.head_fields_max)
+            .max_buf_size(self.options.head_max_bytes.max(64 * 1024));
+        let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(failed)?;
         tokio::task::spawn_local(connection.with_upgrades());
         let mut response = sender
             .send_request(request)
@@ -170,13 +194,13 @@ impl PeerLink {
         }
     }
 
-    fn enter(&self) -> Option<InFlight<'_>> {
+    fn enter(&self) -> Option<InFlight> {
         self.last_used_ms.set(self.clock.now_ms());
         if self.inflight.get() >= self.options.inflight_max {
             return None;
         }
         self.inflight.set(self.inflight.get() + 1);
-        Some(InFlight(&self.inflight))
+        Some(InFlight(self.inflight.clone()))
     }
 
     /// The authority is the site's name: addresses mean nothing to the other side. The caller's
@@ -229,11 +253,13 @@ impl PeerLink {
 
     async fn connect_http2(&self) -> Result<http2::SendRequest<Body>, SendError> {
         let stream = self.connect(self.tls_h2.clone()).await?;
+        let (stream, heard) = Heard::listen(stream);
         let ping = Duration::from_millis(self.options.ping_ms);
         let (sender, connection) = http2::Builder::new(LocalExecutor)
             .timer(TokioTimer::new())
-            .initial_stream_window_size(STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .initial_stream_window_size(self.options.stream_window_bytes)
+            .initial_connection_window_size(self.options.window_bytes)
+            .max_header_list_size(u32::try_from(self.options.head_max_bytes).unwrap_or(u32::MAX))
             .keep_alive_interval(ping)
             .keep_alive_timeout(ping)
             .keep_alive_while_idle(true)
@@ -241,6 +267,22 @@ impl PeerLink {
             .await
             .map_err(|error| SendError::not_executed(SendErrorKind::Connect, describe(&error)))?;
         tokio::task::spawn_local(connection);
-        Ok(sender)
+        // The other side judges this site's certificate only after the handshake ended here. Until
+        // it speaks HTTP, a request could not be told from one that executed.
+        let not_heard = |kind, what| SendError::not_executed(kind, format!("{}: {what}", self.address));
+        match self.clock.timeout(self.options.connect_timeout_ms, heard).await {
+            Ok(Ok(())) => Ok(sender),
+            Ok(Err(_)) => Err(not_heard(
+                SendErrorKind::Connect,
+                "the site refused this site's certificate",
+            )),
+            Err(_) => {
+                Limit::PeerConnect.hit();
+                Err(not_heard(
+                    SendErrorKind::ConnectTimeout,
+                    "no sign of life after the TLS handshake",
+                ))
+            }
+        }
     }
 }

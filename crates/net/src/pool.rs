@@ -4,7 +4,7 @@ use std::{cell::RefCell, rc::Rc};
 
 use hyper::client::conn::http1::SendRequest;
 
-use crate::{Body, Clock};
+use crate::{Body, Clock, Progress};
 
 /// A connection that waited longer than this may just be closing on the other side.
 const SUSPECT_AFTER_MS: u64 = 1_000;
@@ -41,14 +41,15 @@ impl Pool {
     /// The connection that was used last: it is the least likely to be stale.
     pub(crate) async fn take(&self) -> Option<Taken> {
         loop {
-            let mut idle = self.idle.borrow_mut().pop()?;
-            let is_suspect = self.clock.now_ms().saturating_sub(idle.since_ms) > SUSPECT_AFTER_MS;
-            // The connection's own task may still have to notice that the last body ended.
-            if idle.sender.is_ready() || (!idle.sender.is_closed() && idle.sender.ready().await.is_ok()) {
-                return Some(Taken {
-                    sender: idle.sender,
-                    is_suspect,
-                });
+            let Idle { sender, since_ms } = self.idle.borrow_mut().pop()?;
+            let is_suspect = self.clock.now_ms().saturating_sub(since_ms) > SUSPECT_AFTER_MS;
+            if !sender.is_ready() && !sender.is_closed() {
+                // Its own task may still have to notice that the last answer ended. If it is not
+                // ready after that, it is busy with something that nobody waits for: it is dropped.
+                tokio::task::yield_now().await;
+            }
+            if sender.is_ready() {
+                return Some(Taken { sender, is_suspect });
             }
         }
     }
@@ -72,10 +73,12 @@ impl Pool {
         });
     }
 
-    pub(crate) fn lease(self: &Rc<Self>, sender: SendRequest<Body>) -> Lease {
+    /// `request` tells how far the request's body came, where it had one.
+    pub(crate) fn lease(self: &Rc<Self>, sender: SendRequest<Body>, request: Option<Progress>) -> Lease {
         Lease {
             pool: self.clone(),
             sender: Some(sender),
+            request,
         }
     }
 }
@@ -85,11 +88,15 @@ impl Pool {
 pub struct Lease {
     pool: Rc<Pool>,
     sender: Option<SendRequest<Body>>,
+    request: Option<Progress>,
 }
 
 impl Lease {
     pub(crate) fn finish(&mut self) {
+        // A service may answer before it has read the whole request; that connection is still busy.
+        let has_sent = self.request.as_ref().is_none_or(Progress::has_ended);
         if let Some(sender) = self.sender.take()
+            && has_sent
             && !sender.is_closed()
         {
             self.pool.put(sender);

@@ -12,23 +12,29 @@ use std::{
     time::Duration,
 };
 
-use cheops_types::{Limit, SiteName};
+use cheops_types::{Limit, Limits, SiteName};
 use http::{Request, Response};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::conn::auto,
 };
+use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::{Body, Clock, Deadline, LocalExecutor, drain::DrainMember, tls::site_of};
+use crate::{
+    Body, Clock, Deadline, LocalExecutor,
+    drain::{Drain, DrainMember},
+    tls::site_of,
+};
 
-const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
-const CONNECTION_WINDOW_BYTES: u32 = 8 * 1024 * 1024;
+/// How often a silent connection is asked for a sign of life, and how long that may take: a client
+/// that vanished must not hold its place for ever.
+const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// The bounds of a listener's connections.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +45,36 @@ pub struct ServeOptions {
     pub drain_timeout_ms: u64,
     pub connections_max: usize,
     pub streams_max: u32,
+    /// What one HTTP/2 body may have under way.
+    pub stream_window_bytes: u32,
+    /// What all HTTP/2 bodies of one connection may have under way.
+    pub window_bytes: u32,
+}
+
+impl ServeOptions {
+    /// For users and services.
+    pub fn for_clients(limits: &Limits) -> Self {
+        Self {
+            head_max_bytes: limits.head_max_bytes,
+            head_fields_max: limits.head_fields_max,
+            head_timeout_ms: limits.head_timeout_ms,
+            drain_timeout_ms: limits.drain_timeout_ms,
+            connections_max: limits.connections_max,
+            streams_max: limits.client_streams_max,
+            stream_window_bytes: limits.client_stream_window_bytes,
+            window_bytes: limits.client_stream_window_bytes.saturating_mul(2),
+        }
+    }
+
+    /// For other agents, who have many users behind one connection.
+    pub fn for_peers(limits: &Limits) -> Self {
+        Self {
+            streams_max: u32::try_from(limits.peer_inflight_max).unwrap_or(u32::MAX),
+            stream_window_bytes: limits.peer_stream_window_bytes,
+            window_bytes: limits.peer_window_bytes,
+            ..Self::for_clients(limits)
+        }
+    }
 }
 
 /// What is known about a connection apart from its requests.
@@ -50,6 +86,48 @@ pub struct Connection<T> {
     pub peer: Option<SiteName>,
     pub is_tls: bool,
     has_begun: Cell<bool>,
+    drain: Rc<Drain>,
+    drain_timeout_ms: u64,
+    clock: Rc<Clock>,
+}
+
+impl<T> Connection<T> {
+    /// Keeps what outlives the HTTP connection, a tunnel, among those that a drain waits for.
+    pub fn hold(&self) -> Hold {
+        Hold {
+            member: self.drain.join(),
+            timeout_ms: self.drain_timeout_ms,
+            clock: self.clock.clone(),
+        }
+    }
+}
+
+/// A place among a listener's connections.
+pub struct Hold {
+    member: DrainMember,
+    timeout_ms: u64,
+    clock: Rc<Clock>,
+}
+
+impl Hold {
+    /// Runs `future`, but not longer than a drain allows.
+    pub async fn run<F: Future>(self, future: F) -> Option<F::Output> {
+        let mut future = pin!(future);
+        let mut forced_end: Option<Deadline> = None;
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Some(output));
+            }
+            if forced_end.is_none() && self.member.should_end(cx) {
+                forced_end = Some(self.clock.deadline(self.timeout_ms));
+            }
+            match &mut forced_end {
+                Some(deadline) => Pin::new(deadline).poll(cx).map(|()| None),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
 }
 
 /// Answers requests on one core.
@@ -87,39 +165,62 @@ pub(crate) fn http_builder(options: &ServeOptions) -> auto::Builder<LocalExecuto
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(options.streams_max)
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_stream_window_size(options.stream_window_bytes)
+        .initial_connection_window_size(options.window_bytes)
+        .keep_alive_interval(KEEPALIVE)
+        .keep_alive_timeout(KEEPALIVE)
         .max_header_list_size(u32::try_from(options.head_max_bytes).unwrap_or(u32::MAX));
     builder
 }
 
 impl<H: Handler> Acceptor<H> {
-    pub(crate) async fn serve(self: Rc<Self>, stream: TcpStream, remote: SocketAddr, member: DrainMember) {
+    pub(crate) async fn serve(self: Rc<Self>, stream: TcpStream, remote: SocketAddr, drain: Rc<Drain>) {
         let _ = stream.set_nodelay(true);
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
+        let member = drain.join();
         let Some(tls) = &self.tls else {
-            let connection = self.connection(remote, None, false);
+            let connection = self.connection(remote, None, false, drain);
             return self.serve_stream(stream, connection, member).await;
         };
         let accept = TlsAcceptor::from(tls.clone()).accept(stream);
-        match self.clock.timeout(self.options.head_timeout_ms, accept).await {
-            Ok(Ok(stream)) => {
-                let certificates = stream.get_ref().1.peer_certificates();
-                let peer = certificates.and_then(|chain| chain.first()).and_then(site_of);
-                let connection = self.connection(remote, peer, true);
+        let accept = self
+            .clock
+            .timeout(self.options.head_timeout_ms, unless_ending(&member, accept));
+        match accept.await {
+            Ok(Some(Ok(stream))) => {
+                let session = stream.get_ref().1;
+                let peer = session
+                    .peer_certificates()
+                    .and_then(|chain| chain.first())
+                    .and_then(site_of);
+                let speaks_http2 = session.alpn_protocol() == Some(b"h2");
+                let connection = self.connection(remote, peer, true, drain);
+                // Over HTTP/2 pings tell who is there; a peer keeps a connection open without requests.
+                connection.has_begun.set(speaks_http2);
                 self.serve_stream(stream, connection, member).await;
             }
-            Ok(Err(error)) => tracing::debug!(%remote, %error, "TLS handshake failed"),
+            Ok(Some(Err(error))) => tracing::debug!(%remote, %error, "TLS handshake failed"),
+            Ok(None) => {}
             Err(_) => Limit::HeadTimeout.hit(),
         }
     }
 
-    fn connection(&self, remote: SocketAddr, peer: Option<SiteName>, is_tls: bool) -> Rc<Connection<H::Tag>> {
+    fn connection(
+        &self,
+        remote: SocketAddr,
+        peer: Option<SiteName>,
+        is_tls: bool,
+        drain: Rc<Drain>,
+    ) -> Rc<Connection<H::Tag>> {
         Rc::new(Connection {
             tag: self.tag.clone(),
             remote,
             peer,
             is_tls,
             has_begun: Cell::new(false),
+            drain,
+            drain_timeout_ms: self.options.drain_timeout_ms,
+            clock: self.clock.clone(),
         })
     }
 
@@ -168,4 +269,16 @@ impl<H: Handler> Acceptor<H> {
         })
         .await;
     }
+}
+
+/// Gives up a handshake when the connection should end.
+async fn unless_ending<F: Future>(member: &DrainMember, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    std::future::poll_fn(|cx| {
+        if member.should_end(cx) {
+            return Poll::Ready(None);
+        }
+        future.as_mut().poll(cx).map(Some)
+    })
+    .await
 }

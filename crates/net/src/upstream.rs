@@ -1,7 +1,8 @@
 //! Sending a request to a service of this site, from one core.
 
-use std::{rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc, time::Duration};
 
+use cheops_types::Limits;
 use http::{HeaderValue, Method, Request, Response, Version, request};
 use http_body::Body as _;
 use hyper::{
@@ -20,6 +21,10 @@ use crate::{
     send_error::describe,
     stream::Stream,
 };
+
+/// How often, and for how long, an HTTP/2 connection to a service is asked for a sign of life while
+/// requests wait on it.
+const PING: Duration = Duration::from_secs(10);
 
 /// The versions of HTTP that a service is spoken to in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,6 +63,17 @@ pub struct UpstreamOptions {
     pub connect_timeout_ms: u64,
     pub head_fields_max: usize,
     pub head_max_bytes: usize,
+}
+
+impl From<&Limits> for UpstreamOptions {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            idle_max: limits.upstream_idle_max,
+            connect_timeout_ms: limits.upstream_connect_timeout_ms,
+            head_fields_max: limits.head_fields_max,
+            head_max_bytes: limits.head_max_bytes,
+        }
+    }
 }
 
 /// One service as seen from one core.
@@ -128,10 +144,13 @@ impl Upstream {
         mut sender: http1::SendRequest<Body>,
         request: Request<Body>,
     ) -> Result<Response<Body>, SendError> {
+        let progress = request.body().progress();
         match sender.try_send_request(request).await {
             Ok(response) => {
-                let mut lease = self.pool.lease(sender);
-                let (head, incoming) = response.into_parts();
+                let mut lease = self.pool.lease(sender, progress);
+                let (mut head, incoming) = response.into_parts();
+                // The version is each hop's own; a service of HTTP/1.0 must not make this hop one.
+                head.version = Version::HTTP_11;
                 if incoming.is_end_stream() {
                     lease.finish();
                     return Ok(Response::from_parts(head, Body::Empty));
@@ -260,7 +279,11 @@ impl Upstream {
     async fn connect_http2(&self) -> Result<http2::SendRequest<Body>, SendError> {
         let stream = self.connect(true).await?;
         let mut builder = http2::Builder::new(LocalExecutor);
-        builder.timer(TokioTimer::new());
+        builder
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING)
+            .keep_alive_timeout(PING)
+            .max_header_list_size(u32::try_from(self.options.head_max_bytes).unwrap_or(u32::MAX));
         let (sender, connection) = builder
             .handshake(TokioIo::new(stream))
             .await
@@ -279,7 +302,8 @@ fn is_grpc(request: &Request<Body>) -> bool {
     request
         .headers()
         .get(http::header::CONTENT_TYPE)
-        .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+        .and_then(|value| value.as_bytes().strip_prefix(b"application/grpc"))
+        .is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
 /// hyper sends no body of unknown length with a GET or HEAD unless the head announces it.
@@ -288,9 +312,10 @@ fn keep_body(request: &mut Request<Body>) {
         && !request.body().is_end_stream()
         && request.body().size_hint().exact().is_none()
     {
-        request
-            .headers_mut()
-            .insert(http::header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        request.headers_mut().insert(
+            http::header::TRANSFER_ENCODING,
+            HeaderValue::from_static("chunked"),
+        );
     }
 }
 

@@ -2,7 +2,10 @@
 
 use cheops_net::{Body, SendError, SendErrorKind};
 use cheops_types::{Code, Outcome, Problem, Receipt, ServiceName, SiteName, VerbClass, headers};
-use http::{HeaderName, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
+use http::{
+    HeaderName, HeaderValue, Response, StatusCode,
+    header::{CONTENT_LENGTH, CONTENT_TYPE},
+};
 
 const RECEIPT: HeaderName = HeaderName::from_static(headers::RECEIPT);
 
@@ -14,6 +17,16 @@ pub(crate) fn problem(problem: &Problem) -> Response<Body> {
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static(Problem::CONTENT_TYPE));
     response
+}
+
+/// Makes an answer one to a HEAD: with the length that its body would have, and without the body, which
+/// HTTP/2 would send.
+pub(crate) fn drop_body(response: &mut Response<Body>) {
+    let body = std::mem::replace(response.body_mut(), Body::Empty);
+    if let Body::Full(Some(bytes)) = body {
+        let length = HeaderValue::from(bytes.len());
+        response.headers_mut().entry(CONTENT_LENGTH).or_insert(length);
+    }
 }
 
 pub(crate) fn put_receipt(response: &mut Response<Body>, receipt: &Receipt) {

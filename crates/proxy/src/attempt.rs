@@ -105,7 +105,6 @@ impl Job {
             Ok(Err(error)) => self.unanswered_at(site, &error),
             Err(Expired) => {
                 Limit::PeerTimeout.hit();
-                link.suspect();
                 self.unanswered_at(site, &SendError::timeout(limits.peer_timeout_ms))
             }
         }

@@ -156,22 +156,63 @@ fn read_key(headers: &HeaderMap, carrier: &Carrier) -> Option<u128> {
     }
 }
 
-/// Takes keys of ours off a request of a user, who cannot have got one honestly.
+/// Takes keys of ours off a request of a user or a peer, who cannot have got one honestly. Every value
+/// is looked at: an application may read another one than this agent would.
 pub(crate) fn strip_keys(headers: &mut HeaderMap, carriers: &[Carrier], correlation: &Correlation) {
     for carrier in carriers {
-        let Some(key) = read_key(headers, carrier) else {
-            continue;
-        };
-        if !correlation.is_ours(key) {
-            continue;
-        }
         match carrier {
             Carrier::ScopeHeader => {}
-            Carrier::Traceparent => drop(headers.remove(TRACEPARENT)),
-            Carrier::Tracestate => drop(headers.remove(TRACESTATE)),
-            Carrier::Baggage => drop(headers.remove(BAGGAGE)),
-            Carrier::Header { name, .. } => drop(headers.remove(name.as_str())),
+            Carrier::Tracestate => strip_member(headers, TRACESTATE),
+            Carrier::Baggage => strip_member(headers, BAGGAGE),
+            Carrier::Traceparent => {
+                let id = |value: &HeaderValue| Trace::parse(value).map(|trace| trace.id);
+                strip_header(headers, &TRACEPARENT, correlation, id);
+            }
+            Carrier::Header { name, format } => {
+                let Ok(name) = HeaderName::try_from(name.as_str()) else {
+                    continue;
+                };
+                strip_header(headers, &name, correlation, |value| {
+                    format.read(value.to_str().ok()?)
+                });
+            }
         }
+    }
+}
+
+fn strip_header(
+    headers: &mut HeaderMap,
+    name: &HeaderName,
+    correlation: &Correlation,
+    key: impl Fn(&HeaderValue) -> Option<u128>,
+) {
+    let is_ours = |value| key(value).is_some_and(|key| correlation.is_ours(key));
+    if headers.get_all(name).iter().any(is_ours) {
+        headers.remove(name);
+    }
+}
+
+/// The member is this agent's alone, whatever its value and however it is written.
+fn strip_member(headers: &mut HeaderMap, name: HeaderName) {
+    if !headers.contains_key(&name) {
+        return;
+    }
+    let is_ours = |member: &str| {
+        let key = member.split('=').next().unwrap_or_default().trim();
+        key == KEY_MEMBER || key.contains('%')
+    };
+    if !members(headers, &name).any(is_ours) {
+        return;
+    }
+    let kept: Vec<&str> = members(headers, &name)
+        .filter(|member| !is_ours(member))
+        .collect();
+    let kept = kept.join(",");
+    headers.remove(&name);
+    if let Ok(value) = HeaderValue::try_from(kept)
+        && !value.is_empty()
+    {
+        headers.insert(name, value);
     }
 }
 
@@ -238,7 +279,18 @@ mod tests {
         strip_keys(&mut headers, &carriers, &correlation);
         assert!(headers.contains_key(TRACEPARENT));
         write(&mut headers, &begin(&correlation, "B: site2"), &carriers);
+        let key = headers[TRACEPARENT].clone();
         strip_keys(&mut headers, &carriers, &correlation);
         assert_eq!(find_key(&headers, &carriers, &correlation), None);
+        // Not the first value, and not the only member.
+        headers.insert(
+            TRACEPARENT,
+            HeaderValue::from_static("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        );
+        headers.append(TRACEPARENT, key);
+        headers.insert(TRACESTATE, HeaderValue::from_static("a=1,cheops=0,b=2,cheops=1"));
+        strip_keys(&mut headers, &carriers, &correlation);
+        assert!(!headers.contains_key(TRACEPARENT));
+        assert_eq!(headers[TRACESTATE], "a=1,b=2");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{pin::pin, rc::Rc, sync::Arc};
 
-use cheops_net::{Body, Expired, SendError};
+use cheops_net::{Body, Connection, Expired, SendError};
 use cheops_scope::{ParseLimits, read};
 use cheops_types::{
     Code, Limit, Limits, Outcome, PlanKind, Problem, Receipt, ServiceName, SiteName, Visit, headers,
@@ -11,18 +11,18 @@ use http::{HeaderMap, Request, Response, request};
 use hyper::body::Incoming;
 
 use crate::{
-    Counted, Role, WorldView, answer, carry,
+    Counted, Role, Tag, WorldView, answer, carry,
+    core::{Core, Service},
     correlation::{Carried, Found},
     execute,
     head::{self, Facts},
     job::{Flow, Job},
-    proxy::{Core, Service},
     tunnel::{self, Wish},
 };
 
 pub(crate) async fn handle(
     core: &Rc<Core>,
-    role: Role,
+    connection: &Connection<Arc<Tag>>,
     name: &ServiceName,
     request: Request<Incoming>,
 ) -> Response<Body> {
@@ -32,9 +32,9 @@ pub(crate) async fn handle(
     };
     let (mut head, incoming) = request.into_parts();
     let facts = Facts::of(&head.headers);
-    match find_flow(core, role, service, &mut head.headers, facts) {
-        Ok(None) => plain(core, service, head, facts, incoming).await,
-        Ok(Some(flow)) => Box::pin(scoped(core, service, head, facts, incoming, flow)).await,
+    match find_flow(core, connection.tag.role, service, &mut head.headers, facts) {
+        Ok(None) => plain(core, connection, service, head, facts, incoming).await,
+        Ok(Some(flow)) => Box::pin(scoped(core, connection, service, head, facts, incoming, flow)).await,
         Err(problem) => refuse(core, &problem),
     }
 }
@@ -132,6 +132,7 @@ fn own_scope(core: &Core, service: &Service, headers: &HeaderMap) -> Result<Flow
 
 async fn scoped(
     core: &Rc<Core>,
+    connection: &Connection<Arc<Tag>>,
     service: &Rc<Service>,
     mut head: request::Parts,
     facts: Facts,
@@ -139,11 +140,7 @@ async fn scoped(
     flow: Flow,
 ) -> Response<Body> {
     core.counters.add(Counted::Scoped);
-    let wish = if head::wants_upgrade(&head, facts) {
-        Wish::take(&mut head)
-    } else {
-        None
-    };
+    let wish = Wish::take(&mut head, facts, &incoming);
     if let Err(problem) = prepare(&mut head, facts, service) {
         return refuse(core, &problem);
     }
@@ -154,31 +151,29 @@ async fn scoped(
         Err(refusal) => return refuse(core, &refusal.to_problem()),
     };
     match wish {
-        Some(wish) => tunnel::scoped(job, &plan, wish).await,
+        Some(wish) => tunnel::scoped(job, &plan, wish, connection.hold()).await,
         None => execute::execute(job, &plan, Body::from(incoming)).await,
     }
 }
 
 fn prepare(head: &mut request::Parts, facts: Facts, service: &Service) -> Result<(), Problem> {
     head::check_coding(&head.headers, facts)?;
-    head::normalise_target(head, || service.upstream.target().authority())?;
+    head::normalise_target(head, false, || service.upstream.target().authority())?;
+    head::join_cookies(head, facts);
     head::clean_request(&mut head.headers, facts);
     head::add_via(head, facts, &service.via)
 }
 
 async fn plain(
     core: &Core,
+    connection: &Connection<Arc<Tag>>,
     service: &Service,
     mut head: request::Parts,
     facts: Facts,
     incoming: Incoming,
 ) -> Response<Body> {
     core.counters.add(Counted::Plain);
-    let wish = if head::wants_upgrade(&head, facts) {
-        Wish::take(&mut head)
-    } else {
-        None
-    };
+    let wish = Wish::take(&mut head, facts, &incoming);
     if let Err(problem) = prepare(&mut head, facts, service) {
         return refuse(core, &problem);
     }
@@ -187,7 +182,7 @@ async fn plain(
     let timeout_ms = core.limits().upstream_timeout_ms;
     let sending = pin!(async {
         if let Some(wish) = wish {
-            return Box::pin(tunnel::plain(core, service, head, body, wish)).await;
+            return Box::pin(tunnel::plain(core, service, head, wish, connection.hold())).await;
         }
         let mut response = service.upstream.send(Request::from_parts(head, body)).await?;
         head::clean_response(response.headers_mut());

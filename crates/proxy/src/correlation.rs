@@ -121,6 +121,13 @@ impl Correlation {
         }
     }
 
+    /// Forgets one workflow.
+    pub(crate) fn end(&self, key: u128) {
+        if lock(self.shard(key)).remove(&key).is_some() {
+            self.len.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     /// Forgets workflows that nobody used for `idle_ms`.
     pub fn expire(&self, idle_ms: u64) {
         let now_ms = self.now_ms();

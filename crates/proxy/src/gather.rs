@@ -1,5 +1,7 @@
 //! One question to several sites: a merged list, or the first that has the resource.
 
+mod collect;
+
 use std::{pin::pin, sync::Arc};
 
 use bytes::Bytes;
@@ -24,6 +26,8 @@ use crate::{
     job::Job,
     order::down_visit,
 };
+pub(crate) use collect::Memory;
+use collect::{Held, collect};
 
 /// Request headers that speak of one site's answer and mean nothing for a merged one.
 const ABOUT_ONE: [HeaderName; 7] = [
@@ -49,6 +53,8 @@ const ABOUT_BYTES: [HeaderName; 6] = [
 struct Given {
     visit: Visit,
     workflow: Vec<Visit>,
+    /// The answer's place in memory.
+    _held: Option<Held>,
     answer: Answer,
 }
 
@@ -77,7 +83,17 @@ async fn whole_body(job: &Job, replay: &Replay) -> Result<Bytes, Problem> {
         )
     };
     let body = replay.body().ok_or_else(too_long)?;
-    match Limited::new(body, max).collect().await {
+    let timeout_ms = job.core.limits().upstream_timeout_ms;
+    let collected = job
+        .core
+        .clock
+        .timeout(timeout_ms, Limited::new(body, max).collect())
+        .await;
+    let Ok(collected) = collected else {
+        let detail = format!("the request's body did not arrive within {timeout_ms} ms");
+        return Err(Problem::new(Code::BadRequest, detail));
+    };
+    match collected {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(too_long()),
         Err(error) => Err(Problem::new(
@@ -140,6 +156,7 @@ async fn ask(
             visit: down_visit(site),
             workflow: Vec::new(),
             answer: Answer::Problem(problem),
+            _held: None,
         };
         return (given, None);
     }
@@ -190,42 +207,41 @@ async fn read_page(job: &Job, shape: &ListShape, attempt: Attempt) -> (Given, Op
                     visit,
                     workflow,
                     answer,
+                    _held: None,
                 },
                 None,
             );
         }
     };
-    let max = job.core.limits().gather_body_max_bytes;
     let (head, body) = response.into_parts();
-    match Limited::new(body, max).collect().await {
-        Ok(body) => {
-            let bytes = body.to_bytes();
+    match collect(body, &job.core.gather_memory, job.core.limits(), &job.core.clock).await {
+        Ok((bytes, held)) => {
             let page = shape.read(bytes.clone()).ok();
-            let response = Response::from_parts(head, Body::full(bytes));
+            let answer = Answer::Response(Response::from_parts(head, Body::full(bytes)));
             (
                 Given {
                     visit,
                     workflow,
-                    answer: Answer::Response(response),
+                    answer,
+                    _held: Some(held),
                 },
                 page,
             )
         }
-        Err(error) => {
-            let code = if error.is::<LengthLimitError>() {
-                Limit::GatherBody.hit();
-                Code::BodyTooLarge
-            } else {
-                Code::PeerFailed
-            };
-            let problem =
-                Problem::new(code, format!("the answer of site `{}`: {error}", visit.site)).at(&visit.site);
+        Err(code) => {
+            let detail = format!(
+                "the answer of site `{}` cannot be read: {}",
+                visit.site,
+                code.title()
+            );
+            let problem = Problem::new(code, detail).at(&visit.site);
             visit.error = Some(code.as_str().to_owned());
             (
                 Given {
                     visit,
                     workflow,
                     answer: Answer::Problem(problem),
+                    _held: None,
                 },
                 None,
             )

@@ -4,8 +4,8 @@ use cheops_types::{Code, Problem, ServiceName, SiteName, headers};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri, Version,
     header::{
-        CONNECTION, CONTENT_LENGTH, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
-        VIA,
+        CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+        TRANSFER_ENCODING, UPGRADE, VIA,
     },
     request,
 };
@@ -25,6 +25,8 @@ pub(crate) struct Facts {
     internal: bool,
     expect: bool,
     te: bool,
+    cookie: bool,
+    receipt: bool,
     /// One of the rarer hop-by-hop headers.
     rare: bool,
 }
@@ -39,6 +41,7 @@ impl Facts {
                 UPGRADE => facts.upgrade = true,
                 EXPECT => facts.expect = true,
                 TE => facts.te = true,
+                COOKIE => facts.cookie = true,
                 TRANSFER_ENCODING | PROXY_AUTHENTICATE | PROXY_AUTHORIZATION => facts.rare = true,
                 _ => facts.note_custom(name.as_str()),
             }
@@ -53,6 +56,7 @@ impl Facts {
                 self.internal |= name.starts_with(headers::INTERNAL_PREFIX);
             }
             [b't', b'r', b'a', b'c', b'e', ..] => self.trace |= name == "traceparent",
+            [b'c', b'h', ..] => self.receipt |= name == headers::RECEIPT,
             [b'k' | b'p', ..] => self.rare |= *name == KEEP_ALIVE || *name == PROXY_CONNECTION,
             _ => {}
         }
@@ -94,10 +98,29 @@ pub(crate) fn clean_request(headers: &mut HeaderMap, facts: Facts) {
     }
 }
 
-/// Takes the headers off an answer that end at this hop.
+/// HTTP/2 clients may send a cookie header in pieces, of which HTTP/1.1 services read one.
+pub(crate) fn join_cookies(head: &mut request::Parts, facts: Facts) {
+    if !facts.cookie || head.version != Version::HTTP_2 || head.headers.get_all(COOKIE).iter().count() < 2 {
+        return;
+    }
+    let pieces: Vec<&[u8]> = head
+        .headers
+        .get_all(COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    if let Ok(joined) = HeaderValue::from_bytes(&pieces.join(&b"; "[..])) {
+        head.headers.insert(COOKIE, joined);
+    }
+}
+
+/// Takes the headers off an answer that end at this hop, and a receipt, which only agents write.
 pub(crate) fn clean_response(headers: &mut HeaderMap) {
     let facts = Facts::of(headers);
     clean(headers, facts);
+    if facts.receipt {
+        headers.remove(headers::RECEIPT);
+    }
     if facts.internal {
         remove_internal(headers);
     }
@@ -184,6 +207,7 @@ pub(crate) fn wants_upgrade(head: &request::Parts, facts: Facts) -> bool {
 /// need not send one; then it is `authority`, the service's own.
 pub(crate) fn normalise_target(
     head: &mut request::Parts,
+    keeps_host: bool,
     authority: impl FnOnce() -> String,
 ) -> Result<(), Problem> {
     if head.method == Method::CONNECT {
@@ -212,8 +236,9 @@ pub(crate) fn normalise_target(
         head.headers.insert(HOST, host);
         return Ok(());
     };
-    // An absolute target overrides Host; over HTTP/2 a Host beside :authority travels as it is.
-    if head.version < Version::HTTP_2 || !has_host {
+    // An absolute target overrides Host. Only between agents, where the authority is a site's name,
+    // the caller's own Host travels beside it.
+    if !(has_host && keeps_host) {
         let host = HeaderValue::from_str(target.as_str()).map_err(|_| {
             Problem::new(
                 Code::BadRequest,
@@ -367,7 +392,7 @@ mod tests {
             .body(())
             .unwrap()
             .into_parts();
-        normalise_target(&mut head, || unreachable!()).unwrap();
+        normalise_target(&mut head, false, || unreachable!()).unwrap();
         assert_eq!(
             (
                 head.uri.to_string().as_str(),

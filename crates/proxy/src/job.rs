@@ -3,12 +3,12 @@
 use std::{cell::OnceCell, rc::Rc, sync::Arc};
 
 use cheops_glue::ListShape;
-use cheops_types::{Code, Problem, SiteName, VerbClass, Visit};
+use cheops_types::{Code, Outcome, Problem, SiteName, VerbClass, Visit};
 use http::request;
 
 use crate::{
+    core::{Core, Service},
     correlation::{Carried, Workflow},
-    proxy::{Core, Service},
 };
 
 /// The workflow that a request belongs to.
@@ -94,6 +94,10 @@ impl Job {
             Flow::Begins(_) => {
                 if let Some(begun) = self.begun.get() {
                     workflow.extend(begun.take_steps());
+                    // What no service has seen has no later calls.
+                    if visits.iter().all(|visit| visit.outcome == Outcome::NotExecuted) {
+                        self.core.shared.correlation.end(begun.key);
+                    }
                 }
             }
         }

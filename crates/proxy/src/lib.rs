@@ -8,6 +8,7 @@ mod answer;
 mod attempt;
 mod carry;
 mod client_port;
+mod core;
 mod correlation;
 mod counters;
 mod execute;

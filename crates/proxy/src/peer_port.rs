@@ -10,11 +10,11 @@ use hyper::body::Incoming;
 
 use crate::{
     Counted, Tag, answer, carry,
+    core::{Core, Service},
     correlation::Carried,
     execute,
     head::{self, Facts},
     job::{Flow, Job},
-    proxy::{Core, Service},
     tunnel::{self, Wish},
 };
 
@@ -27,14 +27,23 @@ pub(crate) async fn handle(
         let detail = "the peer port wants a certificate of the mesh that names a site";
         return refuse(core, &Problem::new(Code::PeerRefused, detail));
     };
-    if request.uri().path() == headers::PEER_HEARTBEAT_PATH {
+    if !core.world.sites.contains(peer) {
+        let detail = format!(
+            "site `{peer}` is not known at site `{}`: add it there under [sites]",
+            core.world.site
+        );
+        return refuse(core, &Problem::new(Code::PeerRefused, detail));
+    }
+    // A request for a service names it, whatever its path.
+    let is_for_service = request.headers().contains_key(headers::PEER_SERVICE);
+    if !is_for_service && request.uri().path() == headers::PEER_HEARTBEAT_PATH {
         return heartbeat(core);
     }
     core.counters.add(Counted::FromPeers);
     let (head, incoming) = request.into_parts();
-    match admit(core, peer, head) {
+    match admit(core, peer, head, &incoming) {
         Ok((job, None)) => execute::execute(job, &Plan::Local, Body::from(incoming)).await,
-        Ok((job, Some(wish))) => tunnel::scoped(job, &Plan::Local, wish).await,
+        Ok((job, Some(wish))) => tunnel::scoped(job, &Plan::Local, wish, connection.hold()).await,
         Err(problem) => refuse(core, &problem),
     }
 }
@@ -58,17 +67,19 @@ fn refuse(core: &Core, problem: &Problem) -> Response<Body> {
 }
 
 /// The other side has planned already: the request executes here, and its scope goes on with it.
-fn admit(core: &Rc<Core>, peer: &SiteName, mut head: request::Parts) -> Result<(Job, Option<Wish>), Problem> {
+fn admit(
+    core: &Rc<Core>,
+    peer: &SiteName,
+    mut head: request::Parts,
+    incoming: &Incoming,
+) -> Result<(Job, Option<Wish>), Problem> {
     let service = find_service(core, peer, &head)?;
     let scope = read_scope(core, &head)?;
     let facts = Facts::of(&head.headers);
-    let wish = if head::wants_upgrade(&head, facts) {
-        Wish::take(&mut head)
-    } else {
-        None
-    };
+    let wish = Wish::take(&mut head, facts, incoming);
     head::check_coding(&head.headers, facts)?;
-    head::normalise_target(&mut head, || service.upstream.target().authority())?;
+    head::normalise_target(&mut head, true, || service.upstream.target().authority())?;
+    head::join_cookies(&mut head, facts);
     head::clean_request(&mut head.headers, facts);
     head::add_via(&mut head, facts, &service.via)?;
     // A key that another agent minted means nothing here, and one of ours must not come from there.

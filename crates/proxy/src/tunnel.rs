@@ -1,22 +1,25 @@
 //! Requests that switch protocols: after the switch, bytes go both ways until one side ends.
 
-use cheops_net::{Body, SendError};
-use cheops_types::{Code, Health, Outcome, Plan, PlanKind, Problem, SiteName, Visit, headers::RECEIPT};
+use cheops_net::{Body, Hold, SendError};
+use cheops_types::{Code, Health, Outcome, Plan, Problem, SiteName, Visit, headers::RECEIPT};
 use http::{
     HeaderValue, Request, Response, StatusCode,
     header::{CONNECTION, UPGRADE},
     request,
 };
-use hyper::upgrade::OnUpgrade;
+use hyper::{
+    body::{Body as _, Incoming},
+    upgrade::OnUpgrade,
+};
 use hyper_util::rt::TokioIo;
 
 use crate::{
     Counted,
     attempt::{Answer, Attempt, answered_at, no_link},
+    core::{Core, Service},
     execute::{self, Done},
-    head,
+    head::{self, Facts},
     job::Job,
-    proxy::{Core, Service},
 };
 
 /// What a client asked to switch to, taken off its request before the head is cleaned.
@@ -26,8 +29,16 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
-    pub(crate) fn take(head: &mut request::Parts) -> Option<Self> {
+    /// None for a request with a body, which is answered as an ordinary one, and for `h2c`: that is
+    /// offered by the way, and would carry requests past this agent.
+    pub(crate) fn take(head: &mut request::Parts, facts: Facts, body: &Incoming) -> Option<Self> {
+        if !head::wants_upgrade(head, facts) || !body.is_end_stream() {
+            return None;
+        }
         let protocol = head.headers.get(UPGRADE)?.clone();
+        if protocol.as_bytes().eq_ignore_ascii_case(b"h2c") {
+            return None;
+        }
         let client = head.extensions.remove::<OnUpgrade>()?;
         Some(Self { protocol, client })
     }
@@ -40,7 +51,7 @@ impl Wish {
     }
 
     /// Answers the client; if the other side switched, joins both from then on.
-    fn join(self, core: &Core, mut response: Response<Body>, other: OnUpgrade) -> Response<Body> {
+    fn join(self, core: &Core, mut response: Response<Body>, other: OnUpgrade, hold: Hold) -> Response<Body> {
         let switched = response.headers().get(UPGRADE).cloned();
         head::clean_response(response.headers_mut());
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
@@ -55,14 +66,14 @@ impl Wish {
             .insert(UPGRADE, switched.unwrap_or(self.protocol));
         *response.body_mut() = Body::Empty;
         let client = self.client;
-        tokio::task::spawn_local(async move {
+        tokio::task::spawn_local(hold.run(async move {
             let (Ok(client), Ok(other)) = tokio::join!(client, other) else {
                 return;
             };
             let (mut client, mut other) = (TokioIo::new(client), TokioIo::new(other));
             // Either end may break off; there is nobody left to tell.
             let _ = tokio::io::copy_bidirectional(&mut client, &mut other).await;
-        });
+        }));
         response
     }
 }
@@ -72,19 +83,19 @@ pub(crate) async fn plain(
     core: &Core,
     service: &Service,
     mut head: request::Parts,
-    body: Body,
     wish: Wish,
+    hold: Hold,
 ) -> Result<Response<Body>, SendError> {
     wish.put(&mut head);
     let (response, other) = service
         .upstream
-        .send_upgrade(Request::from_parts(head, body))
+        .send_upgrade(Request::from_parts(head, Body::Empty))
         .await?;
-    Ok(wish.join(core, response, other))
+    Ok(wish.join(core, response, other, hold))
 }
 
 /// An upgrade under a scope: it goes to one site, the first of the plan that takes it.
-pub(crate) async fn scoped(job: Job, plan: &Plan, wish: Wish) -> Response<Body> {
+pub(crate) async fn scoped(job: Job, plan: &Plan, wish: Wish, hold: Hold) -> Response<Body> {
     let mut sites = Vec::new();
     if !targets(&job, plan, &mut sites) {
         let problem = Problem::new(
@@ -102,16 +113,17 @@ pub(crate) async fn scoped(job: Job, plan: &Plan, wish: Wish) -> Response<Body> 
         match attempt(&job, &site, &wish).await {
             Ok((attempt, other)) => {
                 visits.push(attempt.visit.clone());
-                return switched(
-                    &job,
-                    plan.kind(),
-                    Done {
-                        visits,
-                        ..attempt.into()
-                    },
-                    wish,
-                    other,
-                );
+                let done = Done {
+                    visits,
+                    ..attempt.into()
+                };
+                let mut response = execute::finish(&job, plan.kind(), done);
+                let receipt = response.headers_mut().remove(RECEIPT);
+                let mut response = wish.join(&job.core, response, other, hold);
+                if let Some(receipt) = receipt {
+                    response.headers_mut().insert(RECEIPT, receipt);
+                }
+                return response;
             }
             Err(attempt) => {
                 visits.push(attempt.visit.clone());
@@ -133,27 +145,17 @@ pub(crate) async fn scoped(job: Job, plan: &Plan, wish: Wish) -> Response<Body> 
     execute::finish(&job, plan.kind(), done)
 }
 
-fn switched(job: &Job, kind: PlanKind, done: Done, wish: Wish, other: OnUpgrade) -> Response<Body> {
-    let mut response = execute::finish(job, kind, done);
-    let receipt = response.headers_mut().remove(RECEIPT);
-    let mut response = wish.join(&job.core, response, other);
-    if let Some(receipt) = receipt {
-        response.headers_mut().insert(RECEIPT, receipt);
-    }
-    response
-}
-
 async fn attempt(job: &Job, site: &SiteName, wish: &Wish) -> Result<(Attempt, OnUpgrade), Attempt> {
     let mut head = head::copy(&job.head);
     if site == job.here() {
         job.enter_workflow(&mut head)
             .map_err(|problem| Attempt::failed(site, Outcome::NotExecuted, problem))?;
         wish.put(&mut head);
-        let sent = job
+        let sending = job
             .service
             .upstream
-            .send_upgrade(Request::from_parts(head, Body::Empty))
-            .await;
+            .send_upgrade(Request::from_parts(head, Body::Empty));
+        let sent = within(job, job.core.limits().upstream_timeout_ms, sending).await;
         let (response, other) = sent.map_err(|error| job.unanswered_here(&error))?;
         let visit = Visit::executed(site, response.status().as_u16());
         let answer = Answer::Response(response);
@@ -172,7 +174,8 @@ async fn attempt(job: &Job, site: &SiteName, wish: &Wish) -> Result<(Attempt, On
     job.core.counters.add(Counted::ToPeers);
     job.address_peer(&mut head);
     wish.put(&mut head);
-    let sent = link.send_upgrade(Request::from_parts(head, Body::Empty)).await;
+    let sending = link.send_upgrade(Request::from_parts(head, Body::Empty));
+    let sent = within(job, job.core.limits().peer_timeout_ms, sending).await;
     let (response, other) = sent.map_err(|error| job.unanswered_at(site, &error))?;
     let protocol = response.headers().get(UPGRADE).cloned();
     let mut attempt = answered_at(site, response);
@@ -185,6 +188,15 @@ async fn attempt(job: &Job, site: &SiteName, wish: &Wish) -> Result<(Attempt, On
     } else {
         Ok((attempt, other))
     }
+}
+
+async fn within<T>(
+    job: &Job,
+    timeout_ms: u64,
+    sending: impl Future<Output = Result<T, SendError>>,
+) -> Result<T, SendError> {
+    let sent = job.core.clock.timeout(timeout_ms, Box::pin(sending)).await;
+    sent.unwrap_or_else(|_| Err(SendError::timeout(timeout_ms)))
 }
 
 /// The sites that a plan would try, in order; false when it needs several at once.

@@ -62,6 +62,7 @@ codes! {
     PeerBusy = "peer_busy", 503, "too many requests to the site are under way";
     PeerRefused = "peer_refused", 403, "the site does not accept this peer";
     UnknownOutcome = "unknown_outcome", 504, "the answer was lost; the request may have executed";
+    GatherBusy = "gather_busy", 503, "too many lists are being merged";
     IncompleteList = "incomplete_list", 503, "a site's part of the list is missing";
     ShuttingDown = "shutting_down", 503, "the agent is shutting down";
     ConfigRefused = "config_refused", 422, "the configuration cannot be used";

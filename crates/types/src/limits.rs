@@ -34,6 +34,7 @@ macro_rules! limits {
                 match self { $(Limit::$variant => $answer,)* }
             }
 
+            #[allow(clippy::cast_lossless)] // the fields have several types
             pub fn value(self, limits: &Limits) -> u64 {
                 match self { $(Limit::$variant => limits.$field as u64,)* }
             }
@@ -56,6 +57,10 @@ limits! {
     scope_max_depth / ScopeDepth: usize = 32, "400 scope_too_deep";
     /// Open client connections per core.
     connections_max / Connections: usize = 16_384, "new connections wait in the kernel's queue";
+    /// Requests under way on one HTTP/2 connection of a client.
+    client_streams_max / ClientStreams: u32 = 256, "further ones wait at the client";
+    /// What one HTTP/2 body of a client may have under way; a connection may have twice that.
+    client_stream_window_bytes / ClientStreamWindow: u32 = 1024 * 1024, "the client waits";
     /// Idle connections kept to one service, per core.
     upstream_idle_max / UpstreamIdle: usize = 256, "further idle connections are closed";
     /// Longest time to connect to a service.
@@ -70,6 +75,10 @@ limits! {
     peer_ping_ms / PeerPing: u64 = 5_000, "the connection is closed; its requests end as peer_failed or unknown_outcome";
     /// Requests under way to one peer, per core.
     peer_inflight_max / PeerInflight: usize = 1024, "503 peer_busy";
+    /// What one body may have under way on a connection to a peer, read by nobody yet.
+    peer_stream_window_bytes / PeerStreamWindow: u32 = 4 * 1024 * 1024, "the sender waits";
+    /// What all bodies on a connection to a peer may have under way.
+    peer_window_bytes / PeerWindow: u32 = 256 * 1024 * 1024, "the senders wait";
     /// Bodies of at least this length, or of unknown length, use a connection of their own kind.
     bulk_min_bytes / BulkBytes: u64 = 256 * 1024, "none: the body takes the peer's bulk connection";
     /// How long an unused connection to a peer is kept.
@@ -82,6 +91,8 @@ limits! {
     hedge_after_ms / HedgeAfter: u64 = 100, "none: a second site is asked";
     /// Longest answer of one site that a merge reads.
     gather_body_max_bytes / GatherBody: usize = 16 * 1024 * 1024, "the site is marked body_too_large in the receipt";
+    /// Answers that all merges of one core may hold in memory.
+    gather_memory_max_bytes / GatherMemory: usize = 256 * 1024 * 1024, "503 gather_busy, or the site is marked gather_busy in the receipt";
     /// Sites that one merge asks at the same time.
     gather_parallel_max / GatherParallel: usize = 32, "further sites wait for a place";
     /// Sites whose first page a merge of a paged list asks for ahead of their turn.

@@ -77,7 +77,11 @@ fn measure(
             bail!("/proc/{}/status tells no peak of memory", agent.pid);
         }
         let growth = after.growth_since(before);
-        let verdict = if growth < GROWTH_MAX_BYTES { "within" } else { "MORE THAN" };
+        let verdict = if growth < GROWTH_MAX_BYTES {
+            "within"
+        } else {
+            "MORE THAN"
+        };
         holds &= growth < GROWTH_MAX_BYTES;
         println!(
             "  agent of {}: {:.1} MiB before, {:.1} MiB at most, grew by {:.1} MiB, {verdict} {} MiB",

@@ -7,6 +7,7 @@ use tokio::{sync::oneshot, task::JoinHandle};
 
 use super::{
     client::{Client, ClientError},
+    socket::SocketError,
     *,
 };
 

@@ -287,6 +287,32 @@ impl Map {
         Ok(())
     }
 
+    /// Waits until the agent of the first site measured the others to be as far, by order, as
+    /// their links are. One late heartbeat at the start is enough to mislead it for a while.
+    /// Returns what it measured, nearest first.
+    pub(super) async fn measured(&self) -> anyhow::Result<Vec<(SiteName, Duration)>> {
+        let first = &self.sites[0];
+        let deadline = Instant::now() + NOTICE_TIMEOUT;
+        loop {
+            let mut seen = Vec::new();
+            for site in first.sees().await? {
+                if let (false, Some(round_trip_us)) = (site.here, site.round_trip_us) {
+                    seen.push((site.name, Duration::from_micros(round_trip_us)));
+                }
+            }
+            seen.sort_by_key(|(_, round_trip)| *round_trip);
+            let links = self.links.iter().filter(|link| link.from == first.name);
+            // Sites are in a line: the links of the first are drawn nearest first.
+            if links.map(|link| &link.to).eq(seen.iter().map(|(name, _)| name)) {
+                return Ok(seen);
+            }
+            if Instant::now() > deadline {
+                return Err(anyhow!("{} measures its distances wrong: {seen:?}", first.name));
+            }
+            time::sleep(POLL_INTERVAL).await;
+        }
+    }
+
     pub(super) fn to_json(&self) -> Value {
         let links = self.links.iter().map(|link| {
             json!({

@@ -32,16 +32,9 @@ impl Heartbeats {
     }
 
     /// Beats for the peers of `world`, and no others. `restart` begins anew for all, as a changed
-    /// identity or interval asks for.
-    pub(super) fn apply(&mut self, world: &World) {
-        self.apply_from(world, false);
-    }
-
-    pub(super) fn restart(&mut self, world: &World) {
-        self.apply_from(world, true);
-    }
-
-    fn apply_from(&mut self, world: &World, restart: bool) {
+    /// identity or limit asks for.
+    pub(super) fn apply(&mut self, world: &World, restart: bool) {
+        self.pulses.set_misses_max(world.limits.heartbeat_misses_max);
         self.beating.retain(|site, beating| {
             let stays = !restart && world.peers.get(site) == Some(&beating.address);
             if !stays {
@@ -51,25 +44,15 @@ impl Heartbeats {
         });
         self.pulses.retain(|site| world.peers.contains_key(site));
         let Some(mesh) = &world.mesh else { return };
-        let limits = &world.limits;
-        let options = PeerOptions {
-            connect_timeout_ms: limits.peer_connect_timeout_ms,
-            ping_ms: limits.peer_ping_ms,
-            inflight_max: limits.peer_inflight_max,
-            idle_ms: limits.peer_idle_s * 1000,
-        };
+        let options = PeerOptions::from(&world.limits);
+        let interval_ms = world.limits.heartbeat_interval_ms;
         for (site, address) in &world.peers {
             if self.beating.contains_key(site) {
                 continue;
             }
             match PeerLink::new(site.clone(), address.clone(), mesh, options, self.clock.clone()) {
                 Ok(link) => {
-                    let beat = beat(
-                        link,
-                        self.pulses.clone(),
-                        self.clock.clone(),
-                        limits.heartbeat_interval_ms,
-                    );
+                    let beat = beat(link, self.pulses.clone(), self.clock.clone(), interval_ms);
                     let task = tokio::task::spawn_local(beat).abort_handle();
                     self.beating.insert(
                         site.clone(),

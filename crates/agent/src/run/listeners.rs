@@ -48,6 +48,13 @@ struct Bound {
     tls: Option<Arc<rustls::ServerConfig>>,
 }
 
+/// What a configuration asks for, with the new addresses bound.
+pub(super) struct Prepared {
+    wanted: Vec<Spec>,
+    bound: Vec<Bound>,
+    limits: Limits,
+}
+
 pub(super) struct Listeners {
     cores: Cores,
     open: Vec<Open>,
@@ -63,9 +70,8 @@ impl Listeners {
         }
     }
 
-    /// Opens what is new, leaves what is the same with its connections, closes what is gone. On an
-    /// error nothing has changed. Returns what changed, one sentence each.
-    pub(super) fn apply(&mut self, config: &Config) -> anyhow::Result<Vec<String>> {
+    /// Binds what is new. Nothing changes until [`Listeners::commit`].
+    pub(super) fn prepare(&self, config: &Config) -> anyhow::Result<Prepared> {
         let wanted = specs(config)?;
         let mut bound = Vec::new();
         for spec in &wanted {
@@ -73,11 +79,29 @@ impl Listeners {
                 bound.push(self.bind(spec, config)?);
             }
         }
+        Ok(Prepared {
+            wanted,
+            bound,
+            limits: config.limits.clone(),
+        })
+    }
+
+    /// Opens what is new, leaves what is the same with its connections, closes what is gone. Returns
+    /// what changed, one sentence each.
+    pub(super) fn commit(&mut self, prepared: Prepared) -> Vec<String> {
+        let Prepared {
+            wanted,
+            bound,
+            limits,
+        } = prepared;
         let mut changes = Vec::new();
-        let options = options(&config.limits);
         for Bound { spec, sockets, tls } in bound {
             self.next_id += 1;
             changes.push(format!("{} listens on {}", spec.key(), spec.address));
+            let options = match spec.role {
+                Role::Peer => ServeOptions::for_peers(&limits),
+                _ => ServeOptions::for_clients(&limits),
+            };
             let tag = Arc::new(Tag {
                 role: spec.role,
                 service: spec.service.clone(),
@@ -110,7 +134,7 @@ impl Listeners {
             }
             stays
         });
-        Ok(changes)
+        changes
     }
 
     fn bind(&self, spec: &Spec, config: &Config) -> anyhow::Result<Bound> {
@@ -184,15 +208,4 @@ fn specs(config: &Config) -> anyhow::Result<Vec<Spec>> {
         });
     }
     Ok(specs)
-}
-
-fn options(limits: &Limits) -> ServeOptions {
-    ServeOptions {
-        head_max_bytes: limits.head_max_bytes,
-        head_fields_max: limits.head_fields_max,
-        head_timeout_ms: limits.head_timeout_ms,
-        drain_timeout_ms: limits.drain_timeout_ms,
-        connections_max: limits.connections_max,
-        streams_max: u32::try_from(limits.peer_inflight_max).unwrap_or(u32::MAX),
-    }
 }

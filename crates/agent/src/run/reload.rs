@@ -33,10 +33,10 @@ impl Reloader {
             .worlds
             .make(&new)
             .map_err(|error| refused(&format!("{error:#}")))?;
-        // Listeners last of what can fail: it changes nothing on an error.
-        let mut changes = self
+        // Bound before anything changes, because it can fail; opened when their services are known.
+        let prepared = self
             .listeners
-            .apply(&new)
+            .prepare(&new)
             .map_err(|error| refused(&format!("{error:#}")))?;
         let old_world = self.shared.world();
         let same_identity = match (&old_world.mesh, &world.mesh) {
@@ -45,12 +45,9 @@ impl Reloader {
             _ => false,
         };
         self.shared.swap_world(world);
-        let world = self.shared.world();
-        if same_identity && old.limits == new.limits {
-            self.heartbeats.apply(&world);
-        } else {
-            self.heartbeats.restart(&world);
-        }
+        let mut changes = self.listeners.commit(prepared);
+        let restart = !same_identity || old.limits != new.limits;
+        self.heartbeats.apply(&self.shared.world(), restart);
         changes.extend(describe(&old, &new));
         self.config.store(Arc::new(new));
         Ok(ReloadAnswer {

@@ -101,7 +101,9 @@ async fn a_bad_chunk_never_completes_the_body() {
         seen.iter().any(|connection| connection.text().contains("/cut"))
     });
     drop(client);
-    let seen = service.wait("every connection ends", |seen| seen.iter().all(|connection| connection.ended));
+    let seen = service.wait("every connection ends", |seen| {
+        seen.iter().all(|connection| connection.ended)
+    });
     for connection in seen {
         assert!(
             !connection.text().contains("\r\n0\r\n"),
@@ -122,7 +124,9 @@ async fn a_body_cut_short_is_never_completed_by_its_length() {
     });
     client.finish();
     assert!(!String::from_utf8(client.rest()).unwrap().contains(" 200 "));
-    let seen = service.wait("the connection ends", |seen| seen.iter().all(|connection| connection.ended));
+    let seen = service.wait("the connection ends", |seen| {
+        seen.iter().all(|connection| connection.ended)
+    });
     assert!(seen[0].text().ends_with("\r\n\r\nhalf"), "{seen:?}");
 }
 
@@ -144,10 +148,19 @@ async fn heads_with_two_readings_are_refused() {
         "X-A: on\0e\r\n",
         "X-A: on\re\r\n",
     ] {
-        let answers = exchange(&mesh, &format!("POST /two HTTP/1.1\r\nHost: app\r\n{headers}\r\nabc"));
+        let answers = exchange(
+            &mesh,
+            &format!("POST /two HTTP/1.1\r\nHost: app\r\n{headers}\r\nabc"),
+        );
         assert!(answers.starts_with("HTTP/1.1 400"), "{headers:?}: {answers}");
     }
-    for line in ["GET  /two HTTP/1.1", "GET /a b HTTP/1.1", "GET /two HTTP/1.2", "/two", "GET /two"] {
+    for line in [
+        "GET  /two HTTP/1.1",
+        "GET /a b HTTP/1.1",
+        "GET /two HTTP/1.2",
+        "/two",
+        "GET /two",
+    ] {
         let answers = exchange(&mesh, &format!("{line}\r\nHost: app\r\n\r\n"));
         assert!(
             answers.is_empty() || answers.starts_with("HTTP/1.1 4") || answers.starts_with("HTTP/1.1 505"),
@@ -196,13 +209,19 @@ async fn an_answer_with_two_readings_is_not_passed_on() {
     });
     let mesh = one_site(&service).await;
     let broken = ask(mesh.a(1), get("/lengths", ""));
-    assert_eq!((broken.status(), broken.code().as_str()), (502, "upstream_failed"));
+    assert_eq!(
+        (broken.status(), broken.code().as_str()),
+        (502, "upstream_failed")
+    );
 
     let space = ask(mesh.a(1), get("/space", ""));
     assert_eq!((space.status(), space.code().as_str()), (502, "upstream_failed"));
 
     let cut = exchange(&mesh, &get("/chunk", ""));
-    assert!(!cut.ends_with("0\r\n\r\n"), "a broken answer was completed: {cut}");
+    assert!(
+        !cut.ends_with("0\r\n\r\n"),
+        "a broken answer was completed: {cut}"
+    );
 
     let both = ask(mesh.a(1), get("/both", ""));
     let framing = (both.header("content-length"), both.header("transfer-encoding"));

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use call::{Answer, Call, delete, get, head, post, put};
 pub(crate) use connection::Connection;
-pub(crate) use mesh::Mesh;
+pub(crate) use mesh::{Mesh, MeshBuilder};
 pub(crate) use port::Port;
 pub(crate) use raw_upstream::{RawConnection, RawRequest, RawUpstream};
 pub(crate) use scripted::{Scripted, json_answer, text_answer};

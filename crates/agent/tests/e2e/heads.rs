@@ -130,7 +130,10 @@ async fn a_request_that_comes_back_is_a_loop() {
 async fn targets_arrive_in_origin_form() {
     let service = Service::saying("ok");
     let mesh = one_site(&service).await;
-    ask(mesh.a(1), "GET http://other:81/x?y=%20z HTTP/1.1\r\nHost: app\r\n\r\n");
+    ask(
+        mesh.a(1),
+        "GET http://other:81/x?y=%20z HTTP/1.1\r\nHost: app\r\n\r\n",
+    );
     let got = service.request("/x?y=%20z");
     assert_eq!(got.header("host"), Some("other:81"));
     ask(mesh.a(1), "OPTIONS * HTTP/1.1\r\nHost: app\r\n\r\n");

@@ -1,7 +1,16 @@
 //! Sites as users run them: agent processes, real sockets, links that fail.
 
+mod bad_input;
+mod bodies;
 mod framing;
+mod gather;
 mod harness;
 mod heads;
+mod http2;
+mod links;
+mod lost_answer;
+mod order;
+mod tls;
+mod upgrade;
 mod wire;
 mod workflow;

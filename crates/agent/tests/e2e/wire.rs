@@ -12,6 +12,9 @@ use std::{
 /// Far more than anything takes on a busy machine; only a failure waits so long.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
+/// A sender that could not send for so long is held back, not slow.
+const STALL: Duration = Duration::from_secs(1);
+
 /// One end of a connection.
 pub(crate) struct Wire<S = TcpStream> {
     stream: S,
@@ -77,6 +80,21 @@ impl Wire {
         stream.set_write_timeout(Some(DEADLINE)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self::over(stream)
+    }
+
+    /// Sends zeros until `total` bytes are gone or nobody took any for [`STALL`]; how many went.
+    pub(crate) fn offer(&mut self, total: usize) -> usize {
+        let zeros = [0; 64 * 1024];
+        self.stream.set_write_timeout(Some(STALL)).unwrap();
+        let mut sent = 0;
+        while sent < total {
+            match self.stream.write(&zeros[..zeros.len().min(total - sent)]) {
+                Ok(written) => sent += written,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        sent
     }
 
     /// Tells the other side that nothing follows.
@@ -147,6 +165,12 @@ impl<S: Read + Write> Wire<S> {
                 return None;
             }
         }
+    }
+
+    /// Up to and without the next line feed. None when the connection ends before.
+    pub(crate) fn line(&mut self) -> Option<String> {
+        let line = String::from_utf8(self.until(b"\n")?).unwrap();
+        Some(line.trim_end().to_owned())
     }
 
     /// All that comes until the connection ends.
@@ -226,7 +250,9 @@ impl<S: Read + Write> Wire<S> {
 }
 
 fn field(line: &str) -> (String, String) {
-    let (name, value) = line.split_once(':').unwrap_or_else(|| panic!("no header: {line:?}"));
+    let (name, value) = line
+        .split_once(':')
+        .unwrap_or_else(|| panic!("no header: {line:?}"));
     (name.to_ascii_lowercase(), value.trim().to_owned())
 }
 
@@ -285,24 +311,33 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn start(script: impl Fn(&mut Wire) + Send + Sync + 'static) -> Self {
+        Self::start_over(|stream| stream, script)
+    }
+
+    /// Like [`Service::start`], with something between TCP and the script.
+    pub(crate) fn start_over<S: Read + Write>(
+        layer: impl Fn(TcpStream) -> S + Send + Sync + 'static,
+        script: impl Fn(&mut Wire<S>) + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         let log = Arc::new(Log::default());
-        let script = Arc::new(script);
+        let run = Arc::new((layer, script));
         let logged = log.clone();
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(stream) = stream else { return };
-                let (log, script) = (logged.clone(), script.clone());
+                let (log, run) = (logged.clone(), run.clone());
                 let mut index = 0;
                 log.change(|seen| {
                     index = seen.len();
                     seen.push(Seen::default());
                 });
+                // A kept connection may be idle for long: reads have no time limit.
+                let _ = stream.set_nodelay(true);
                 thread::spawn(move || {
-                    let mut wire = Wire::over_tcp(stream);
-                    // A kept connection may well be idle for longer than a test.
-                    wire.stream.set_read_timeout(None).unwrap();
+                    let (layer, script) = &*run;
+                    let mut wire = Wire::over(layer(stream));
                     wire.record = Some((log.clone(), index));
                     script(&mut wire);
                     drop(wire);

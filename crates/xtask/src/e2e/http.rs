@@ -48,7 +48,10 @@ pub(super) fn download(from: SocketAddr, bytes: u64) -> Result<()> {
     )?;
     let mut answer = Answer::read(stream)?;
     if answer.length != Some(bytes) {
-        bail!("{bytes} bytes were asked for, and the answer has {:?}", answer.length);
+        bail!(
+            "{bytes} bytes were asked for, and the answer has {:?}",
+            answer.length
+        );
     }
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut got = 0;

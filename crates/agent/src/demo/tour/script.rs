@@ -137,10 +137,13 @@ async fn share(stage: &mut Stage<'_>) -> anyhow::Result<()> {
 
 async fn choose(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     let (_, b) = at_site1(stage);
-    stage.step(
-        "First available",
-        "Either will do: the nearer one is asked, which the agent knows from its heartbeats.",
-    );
+    let measured = stage.map.measured().await?;
+    let measured = measured
+        .iter()
+        .map(|(site, round_trip)| format!("{site} in {} ms", round_trip.as_millis()));
+    let measured = measured.collect::<Vec<_>>().join(", ");
+    stage.event(&format!("site1's heartbeats come back from {measured}"));
+    stage.step("First available", "Either will do, so the nearer one is asked.");
     stage
         .expect(&Call::get(b, "/string").scope("site3 | site2"), |check| {
             check

@@ -58,9 +58,7 @@ impl Mesh {
             glue: "example".to_owned(),
             workers: 2,
             carry: Carry::default(),
-            limits: limits
-                .map(|(name, value)| (name.to_owned(), value))
-                .into(),
+            limits: limits.map(|(name, value)| (name.to_owned(), value)).into(),
             limits_at: BTreeMap::new(),
             upstreams: BTreeMap::new(),
             service_keys: BTreeMap::new(),
@@ -162,7 +160,9 @@ impl MeshBuilder {
     pub(crate) async fn start(self) -> Mesh {
         raise_open_files();
         let dir = tempfile::Builder::new().prefix("cheops-e2e-").tempdir().unwrap();
-        let mut sites: Vec<_> = (1..=self.count).map(|number| self.site(number, dir.path())).collect();
+        let mut sites: Vec<_> = (1..=self.count)
+            .map(|number| self.site(number, dir.path()))
+            .collect();
         let peers: Vec<_> = (1..=self.count).map(|_| Port::reserve()).collect();
         let links = self.links(&peers);
         let application = self.application(&sites);

@@ -51,7 +51,10 @@ impl RawConnection {
     pub(crate) fn request(&mut self) -> Option<RawRequest> {
         let head = self.take_through(b"\r\n\r\n")?;
         let head = String::from_utf8_lossy(&head).into_owned();
-        let mut request = RawRequest { head, body: Vec::new() };
+        let mut request = RawRequest {
+            head,
+            body: Vec::new(),
+        };
         let chunked = request
             .header("transfer-encoding")
             .is_some_and(|value| value.eq_ignore_ascii_case("chunked"));
@@ -108,6 +111,7 @@ impl RawConnection {
 #[derive(Default)]
 struct State {
     connections: AtomicUsize,
+    closed: AtomicUsize,
     executed: AtomicUsize,
     stopped: AtomicBool,
     open: Mutex<Vec<TcpStream>>,
@@ -158,6 +162,11 @@ impl RawUpstream {
         self.state.connections.load(Ordering::SeqCst)
     }
 
+    /// How many connections were closed at the end of their script.
+    pub(crate) fn closed(&self) -> usize {
+        self.state.closed.load(Ordering::SeqCst)
+    }
+
     /// All bytes that were read, per connection.
     pub(crate) fn seen(&self) -> Vec<Vec<u8>> {
         let seen = self.state.seen.lock().unwrap();
@@ -179,8 +188,9 @@ where
         };
         let (state, script) = (state.clone(), script.clone());
         thread::spawn(move || {
-            script(&mut connection, &Counter(state));
+            script(&mut connection, &Counter(state.clone()));
             let _ = connection.stream.shutdown(Shutdown::Both);
+            state.closed.fetch_add(1, Ordering::SeqCst);
         });
     }
 }

@@ -12,7 +12,7 @@ use http::{Method, Request, header::HOST};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
 use super::{Port, agent::Agent, until};
@@ -129,6 +129,36 @@ impl Site {
         let limits = answer["limits"].as_array().unwrap();
         let found = limits.iter().find(|one| one["name"] == limit);
         found.and_then(|one| one["hits"].as_u64()).unwrap()
+    }
+
+    /// A counter or gauge of the agent.
+    pub(crate) async fn metric(&self, name: &str) -> u64 {
+        let text = self.admin(Method::GET, "/metrics", Bytes::new()).await.unwrap();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let value = text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value
+            .and_then(|value| value.parse().ok())
+            .unwrap_or_else(|| panic!("no {name} in\n{text}"))
+    }
+
+    /// The plan that a request to the agent would follow, in one line.
+    pub(crate) async fn plan(&self, service: &str, method: &str, path: &str, scope: &str) -> String {
+        let request = json!({ "service": service, "method": method, "path": path, "scope": scope });
+        let answer = self.tell("/v1/explain", &request).await;
+        answer["plan"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{answer:#}"))
+            .to_owned()
+    }
+
+    pub(crate) async fn until_plan(&self, service: &str, path: &str, scope: &str, plan: &str) {
+        let what = format!("{} plans {plan} for {scope}", self.name);
+        until(&what, || async {
+            self.plan(service, "GET", path, scope).await == plan
+        })
+        .await;
     }
 
     /// `GET` on the admin socket.

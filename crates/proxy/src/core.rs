@@ -1,0 +1,134 @@
+//! One generation of the configuration with one core's connections.
+
+use std::{collections::HashMap, rc::Rc, sync::Arc};
+
+use cheops_net::{Clock, PeerLink, PeerOptions, Upstream, UpstreamOptions, UpstreamTarget};
+use cheops_types::{Limits, ServiceName, SiteName};
+
+use crate::{Counters, Shared, World, gather::Memory, head::Via};
+
+/// A service as one core sees it.
+pub(crate) struct Service {
+    pub(crate) name: ServiceName,
+    pub(crate) upstream: Rc<Upstream>,
+    pub(crate) via: Via,
+}
+
+/// What a request needs from its core. A request keeps the generation that it began with.
+pub(crate) struct Core {
+    generation: u64,
+    pub(crate) world: Arc<World>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) clock: Rc<Clock>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) gather_memory: Rc<Memory>,
+    services: HashMap<ServiceName, Rc<Service>>,
+    peers: HashMap<SiteName, Rc<PeerLink>>,
+}
+
+impl Core {
+    pub(crate) fn new(shared: Arc<Shared>, clock: Rc<Clock>, counters: Arc<Counters>) -> Self {
+        // Read before the world: a swap in between is then noticed at the next request.
+        let generation = shared.generation();
+        let world = shared.world();
+        let services = services(&world, &clock, None);
+        let peers = peers(&world, &clock, None);
+        let gather_memory = Rc::default();
+        Self {
+            generation,
+            world,
+            shared,
+            clock,
+            counters,
+            gather_memory,
+            services,
+            peers,
+        }
+    }
+
+    pub(crate) fn is_current(&self) -> bool {
+        self.generation == self.shared.generation()
+    }
+
+    /// The current generation. What is configured as before keeps its connections.
+    pub(crate) fn renew(&self) -> Self {
+        let generation = self.shared.generation();
+        let world = self.shared.world();
+        let old = Some(self).filter(|old| old.world.limits == world.limits);
+        Self {
+            generation,
+            services: services(&world, &self.clock, old),
+            peers: peers(&world, &self.clock, old),
+            world,
+            shared: self.shared.clone(),
+            clock: self.clock.clone(),
+            counters: self.counters.clone(),
+            gather_memory: self.gather_memory.clone(),
+        }
+    }
+
+    pub(crate) fn service(&self, name: &str) -> Option<&Rc<Service>> {
+        self.services.get(name)
+    }
+
+    pub(crate) fn peer(&self, site: &str) -> Option<&Rc<PeerLink>> {
+        self.peers.get(site)
+    }
+
+    pub(crate) fn peers(&self) -> impl Iterator<Item = &Rc<PeerLink>> {
+        self.peers.values()
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.world.limits
+    }
+}
+
+fn services(world: &World, clock: &Rc<Clock>, old: Option<&Core>) -> HashMap<ServiceName, Rc<Service>> {
+    let options = UpstreamOptions::from(&world.limits);
+    let services = world.services.values().map(|entry| {
+        let kept = old
+            .and_then(|old| old.services.get(&entry.name))
+            .filter(|service| same_target(service.upstream.target(), &entry.target));
+        let service = match kept {
+            Some(service) => service.clone(),
+            None => Rc::new(Service {
+                name: entry.name.clone(),
+                upstream: Upstream::new(entry.target.clone(), options, clock.clone()),
+                via: Via::new(&world.site, &entry.name),
+            }),
+        };
+        (entry.name.clone(), service)
+    });
+    services.collect()
+}
+
+fn peers(world: &World, clock: &Rc<Clock>, old: Option<&Core>) -> HashMap<SiteName, Rc<PeerLink>> {
+    let Some(mesh) = &world.mesh else {
+        return HashMap::new();
+    };
+    let options = PeerOptions::from(&world.limits);
+    let old = old.filter(|old| old.world.mesh.as_ref().is_some_and(|old| old.is_same(mesh)));
+    let mut peers = HashMap::new();
+    for (site, address) in &world.peers {
+        let kept = old.and_then(|old| old.peers.get(site));
+        let link = match kept.filter(|link| link.address() == address) {
+            Some(link) => Ok(link.clone()),
+            None => PeerLink::new(site.clone(), address.clone(), mesh, options, clock.clone()),
+        };
+        match link {
+            Ok(link) => drop(peers.insert(site.clone(), link)),
+            Err(error) => tracing::error!(%site, %error, "no link to the site"),
+        }
+    }
+    peers
+}
+
+fn same_target(a: &UpstreamTarget, b: &UpstreamTarget) -> bool {
+    let same_tls = match (&a.tls, &b.tls) {
+        (None, None) => true,
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        _ => false,
+    };
+    same_tls && a.host == b.host && a.port == b.port && a.http == b.http
+}

@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use cheops_mesh::{Pulses, Table};
 use cheops_net::{CoreHandle, CoreOptions, spawn_core};
-use cheops_proxy::{Correlation, Proxy, Shared, Tag};
+use cheops_proxy::{Correlation, Proxy, Role, Shared, Tag};
 use cheops_types::Distances;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -28,7 +28,7 @@ use crate::{
     stop::Stop,
 };
 use heartbeats::Heartbeats;
-use listeners::Listeners;
+use listeners::{Addresses, Listeners};
 use reload::{Reload, Reloader};
 use source::Agent;
 use world::WorldMaker;
@@ -83,6 +83,7 @@ async fn serve(config: Config, exit_with_stdin: bool) -> anyhow::Result<()> {
         shared.clone(),
         config.clone(),
         pulses,
+        listeners.addresses(),
         workers,
         reloads.clone(),
     ));
@@ -92,7 +93,7 @@ async fn serve(config: Config, exit_with_stdin: bool) -> anyhow::Result<()> {
     }));
     tokio::task::spawn_local(reload_on_hangup(reloads)?);
     tokio::task::spawn_local(expire_workflows(shared.clone()));
-    announce(&config.load());
+    announce(&config.load(), &listeners.addresses());
 
     let mut reloader = Reloader {
         config,
@@ -179,14 +180,14 @@ async fn expire_workflows(shared: Arc<Shared>) {
     }
 }
 
-fn announce(config: &Config) {
-    for (name, service) in &config.services {
-        for (key, address) in [
-            ("public", service.public),
-            ("internal", service.internal),
-            ("listen", service.shared),
+fn announce(config: &Config, addresses: &Addresses) {
+    for name in config.services.keys() {
+        for (key, role) in [
+            ("public", Role::Public),
+            ("internal", Role::Internal),
+            ("listen", Role::Shared),
         ] {
-            if let Some(address) = address {
+            if let Some(address) = addresses.of(name, role) {
                 tracing::info!(service = %name, %address, "{key}");
             }
         }

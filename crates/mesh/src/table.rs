@@ -1,16 +1,18 @@
 //! What heartbeats told: pure bookkeeping of health and distance.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use cheops_types::{Distances, Health, SiteName};
 
-/// A new measurement counts one part in this many.
-const SMOOTHING: u32 = 8;
+/// The distance is the shortest of so many recent round trips: a late answer says more about a busy
+/// moment than about the distance.
+const SAMPLES: usize = 8;
 
 #[derive(Debug, Default, Clone)]
 struct Peer {
     misses: u64,
-    round_trip_us: Option<u32>,
+    /// The latest last.
+    round_trips_us: VecDeque<u32>,
     last_error: Option<String>,
 }
 
@@ -51,14 +53,10 @@ impl Table {
         let peer = self.peers.entry(site.clone()).or_default();
         peer.misses = 0;
         peer.last_error = None;
-        peer.round_trip_us = Some(match peer.round_trip_us {
-            // Widened: a round trip may take the whole range.
-            Some(old) => {
-                ((u64::from(old) * u64::from(SMOOTHING - 1) + u64::from(round_trip_us))
-                    / u64::from(SMOOTHING)) as u32
-            }
-            None => round_trip_us,
-        });
+        if peer.round_trips_us.len() == SAMPLES {
+            peer.round_trips_us.pop_front();
+        }
+        peer.round_trips_us.push_back(round_trip_us);
         self.distances.set_row(site, row);
         self.publish_own_row();
         self.set_health(site, Health::Up)
@@ -73,7 +71,7 @@ impl Table {
             return false;
         }
         // Distances of before a cut say nothing about after it.
-        peer.round_trip_us = None;
+        peer.round_trips_us.clear();
         self.distances.set_row(site, BTreeMap::new());
         self.publish_own_row();
         self.set_health(site, Health::Down)
@@ -101,7 +99,7 @@ impl Table {
         let own = self
             .peers
             .iter()
-            .filter_map(|(site, peer)| Some((site.clone(), peer.round_trip_us?)));
+            .filter_map(|(site, peer)| Some((site.clone(), *peer.round_trips_us.iter().min()?)));
         self.distances.set_row(&self.here, own.collect());
     }
 }
@@ -129,7 +127,11 @@ mod tests {
         assert!(table.answered(&b, 1600, BTreeMap::new()));
         assert_eq!(table.distances().round_trip_us(&here, &b), Some(1600));
         table.answered(&b, 800, BTreeMap::new());
-        assert_eq!(table.distances().round_trip_us(&here, &b), Some(1500));
+        assert_eq!(table.distances().round_trip_us(&here, &b), Some(800));
+        for _ in 0..SAMPLES {
+            table.answered(&b, 900, BTreeMap::new());
+        }
+        assert_eq!(table.distances().round_trip_us(&here, &b), Some(900));
     }
 
     #[test]

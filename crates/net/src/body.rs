@@ -5,6 +5,7 @@ use std::{
     pin::Pin,
     rc::Rc,
     task::{Context, Poll, ready},
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -21,13 +22,14 @@ pub struct Progress(Rc<ProgressState>);
 
 #[derive(Debug, Default)]
 struct ProgressState {
-    frames: Cell<u64>,
+    moved_at: Cell<Option<Instant>>,
     ended: Cell<bool>,
 }
 
 impl Progress {
-    pub(crate) fn frames(&self) -> u64 {
-        self.0.frames.get()
+    /// For how long nothing has moved; none before the first move.
+    pub(crate) fn still_for(&self) -> Option<Duration> {
+        self.0.moved_at.get().map(|moved_at| moved_at.elapsed())
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -110,7 +112,7 @@ impl http_body::Body for Body {
             Self::Replayed(body) => body.poll_frame(cx),
             Self::Watched(body, progress) => {
                 let frame = ready!(Pin::new(&mut **body).poll_frame(cx));
-                progress.0.frames.set(progress.0.frames.get() + 1);
+                progress.0.moved_at.set(Some(Instant::now()));
                 progress.0.ended.set(frame.is_none() || body.is_end_stream());
                 Poll::Ready(frame)
             }

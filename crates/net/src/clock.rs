@@ -104,12 +104,16 @@ impl Clock {
             return self.timeout(within_ms, future).await;
         };
         let mut future = std::pin::pin!(future);
+        let mut wait_ms = within_ms;
         loop {
-            let frames_before = progress.frames();
-            match self.timeout(within_ms, future.as_mut()).await {
-                Err(Expired) if progress.frames() != frames_before => {}
-                result => return result,
+            let result = self.timeout(wait_ms, future.as_mut()).await;
+            let still_ms = progress
+                .still_for()
+                .map_or(u64::MAX, |still| still.as_millis() as u64);
+            if result.is_ok() || still_ms >= within_ms {
+                return result;
             }
+            wait_ms = within_ms - still_ms;
         }
     }
 
@@ -180,6 +184,28 @@ impl Drop for Deadline {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_body_that_moves_has_time_from_its_last_move() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let clock = Clock::new();
+            tokio::task::spawn_local(clock.clone().sweep());
+            let (mut body, progress) = crate::Body::full("x").watch();
+            let start = Instant::now();
+            let moving = async {
+                tokio::time::sleep(Duration::from_millis(80)).await;
+                http_body_util::BodyExt::frame(&mut body).await.unwrap().unwrap();
+                std::future::pending::<()>().await;
+            };
+            assert_eq!(clock.timeout_idle(100, progress, moving).await, Err(Expired));
+            let took = start.elapsed();
+            assert!(took >= Duration::from_millis(175), "{took:?}");
+        });
+    }
 
     #[test]
     fn fires_not_early_and_frees_its_slot() {

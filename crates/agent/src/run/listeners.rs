@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context as _;
+use arc_swap::ArcSwap;
 use cheops_net::{BindError, Command, ListenerId, ServeOptions, bind, rebind, server_tls};
 use cheops_proxy::{Role, Tag};
 use cheops_types::{Limits, ServiceName};
@@ -39,11 +40,27 @@ impl Spec {
 struct Open {
     id: ListenerId,
     spec: Spec,
+    /// The one in use: port 0 of the configuration is the port that was found.
+    address: SocketAddr,
+}
+
+/// Where the open listeners are, for those that tell.
+#[derive(Clone, Default)]
+pub(super) struct Addresses(Arc<ArcSwap<Vec<(Role, Option<ServiceName>, SocketAddr)>>>);
+
+impl Addresses {
+    pub(super) fn of(&self, service: &ServiceName, role: Role) -> Option<SocketAddr> {
+        let open = self.0.load();
+        open.iter()
+            .find(|(its_role, its_service, _)| *its_role == role && its_service.as_ref() == Some(service))
+            .map(|(_, _, address)| *address)
+    }
 }
 
 /// A listener that is bound on every core but not yet handed to one.
 struct Bound {
     spec: Spec,
+    address: SocketAddr,
     sockets: Vec<std::net::TcpListener>,
     tls: Option<Arc<rustls::ServerConfig>>,
 }
@@ -59,6 +76,7 @@ pub(super) struct Listeners {
     cores: Cores,
     open: Vec<Open>,
     next_id: ListenerId,
+    addresses: Addresses,
 }
 
 impl Listeners {
@@ -67,7 +85,12 @@ impl Listeners {
             cores,
             open: Vec::new(),
             next_id: 0,
+            addresses: Addresses::default(),
         }
+    }
+
+    pub(super) fn addresses(&self) -> Addresses {
+        self.addresses.clone()
     }
 
     /// Binds what is new. Nothing changes until [`Listeners::commit`].
@@ -95,9 +118,15 @@ impl Listeners {
             limits,
         } = prepared;
         let mut changes = Vec::new();
-        for Bound { spec, sockets, tls } in bound {
+        for Bound {
+            spec,
+            address,
+            sockets,
+            tls,
+        } in bound
+        {
             self.next_id += 1;
-            changes.push(format!("{} listens on {}", spec.key(), spec.address));
+            changes.push(format!("{} listens on {address}", spec.key()));
             let options = match spec.role {
                 Role::Peer => ServeOptions::for_peers(&limits),
                 _ => ServeOptions::for_clients(&limits),
@@ -118,6 +147,7 @@ impl Listeners {
             self.open.push(Open {
                 id: self.next_id,
                 spec,
+                address,
             });
         }
         self.open.retain(|open| {
@@ -126,7 +156,7 @@ impl Listeners {
                 changes.push(format!(
                     "{} no longer listens on {} as before",
                     open.spec.key(),
-                    open.spec.address
+                    open.address
                 ));
                 for core in self.cores.iter() {
                     core.send(Command::Unlisten { id: open.id });
@@ -134,6 +164,9 @@ impl Listeners {
             }
             stays
         });
+        let open = self.open.iter();
+        let open = open.map(|open| (open.spec.role, open.spec.service.clone(), open.address));
+        self.addresses.0.store(Arc::new(open.collect()));
         changes
     }
 
@@ -147,7 +180,7 @@ impl Listeners {
             _ => None,
         };
         // An address that this agent holds already is taken by itself, which is no conflict.
-        let is_own = self.open.iter().any(|open| open.spec.address == spec.address);
+        let is_own = self.open.iter().any(|open| open.address == spec.address);
         let cores = self.cores.len();
         let sockets = if is_own {
             rebind(spec.address, cores)
@@ -155,8 +188,13 @@ impl Listeners {
             bind(spec.address, cores)
         };
         let sockets = sockets.map_err(|error| explain(&error, spec, config))?;
+        let address = match sockets.first() {
+            Some(socket) => socket.local_addr().with_context(|| spec.key())?,
+            None => spec.address,
+        };
         Ok(Bound {
             spec: spec.clone(),
+            address,
             sockets,
             tls,
         })

@@ -4,12 +4,12 @@ use std::{fmt::Write as _, future::Future, pin::Pin, sync::Arc, time::Instant};
 
 use arc_swap::ArcSwap;
 use cheops_mesh::Pulses;
-use cheops_proxy::{Counted, Shared, WorldView};
+use cheops_proxy::{Counted, Role, Shared, WorldView};
 use cheops_scope::{ParseLimits, read};
 use cheops_types::{Code, Health, Limits, Problem, ServiceName};
 use tokio::sync::{mpsc, oneshot};
 
-use super::reload::Reload;
+use super::{listeners::Addresses, reload::Reload};
 use crate::{
     admin::{ExplainRequest, Explanation, ReloadAnswer, ServiceStatus, SiteStatus, Source, Status},
     config::Config,
@@ -19,6 +19,7 @@ pub(super) struct Agent {
     shared: Arc<Shared>,
     config: Arc<ArcSwap<Config>>,
     pulses: Pulses,
+    addresses: Addresses,
     workers: usize,
     started: Instant,
     reloads: mpsc::Sender<Reload>,
@@ -29,6 +30,7 @@ impl Agent {
         shared: Arc<Shared>,
         config: Arc<ArcSwap<Config>>,
         pulses: Pulses,
+        addresses: Addresses,
         workers: usize,
         reloads: mpsc::Sender<Reload>,
     ) -> Self {
@@ -36,6 +38,7 @@ impl Agent {
             shared,
             config,
             pulses,
+            addresses,
             workers,
             started: Instant::now(),
             reloads,
@@ -88,9 +91,9 @@ impl Source for Agent {
             let scheme = if upstream.tls { "https" } else { "http" };
             ServiceStatus {
                 name: name.clone(),
-                public: service.public,
-                internal: service.internal,
-                shared: service.shared,
+                public: self.addresses.of(name, Role::Public),
+                internal: self.addresses.of(name, Role::Internal),
+                shared: self.addresses.of(name, Role::Shared),
                 upstream: format!("{scheme}://{}:{}", upstream.host, upstream.port),
             }
         });

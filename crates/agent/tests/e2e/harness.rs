@@ -18,6 +18,7 @@ use std::{future::Future, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout};
 
+pub(crate) use agent::{cheops, run_cheops};
 pub(crate) use call::{Answer, Call, delete, get, head, post, put};
 pub(crate) use connection::Connection;
 pub(crate) use mesh::{Mesh, MeshBuilder};

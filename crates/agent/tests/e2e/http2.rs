@@ -58,9 +58,12 @@ async fn send_back(request: Request<Incoming>) -> Result<Response<StreamedBody>,
         let mut incoming = request.into_body();
         let mut count = 0;
         while let Some(Ok(frame)) = incoming.frame().await {
-            count += 1;
-            if sender.send(frame).await.is_err() {
-                return;
+            // The end of a stream may come as a frame of its own.
+            if frame.data_ref().is_some_and(|data| !data.is_empty()) {
+                count += 1;
+                if sender.send(frame).await.is_err() {
+                    return;
+                }
             }
         }
         let mut trailers = HeaderMap::new();

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bodies;
+mod demo;
 mod framing;
 mod gather;
 mod harness;
@@ -10,6 +11,8 @@ mod http2;
 mod links;
 mod lost_answer;
 mod order;
+mod peer_port;
+mod running;
 mod tls;
 mod upgrade;
 mod wire;

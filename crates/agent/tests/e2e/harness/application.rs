@@ -5,6 +5,8 @@ use std::{net::SocketAddr, path::PathBuf, thread};
 use cheops_example::{Carry, Config, Service};
 use tokio::{net::TcpListener, runtime, sync::oneshot, task::JoinSet};
 
+use super::port;
+
 /// One instance per site, all on one thread; it ends with its handle.
 pub(crate) struct Application {
     stop: Option<oneshot::Sender<()>>,
@@ -30,8 +32,7 @@ impl Instance {
     }
 
     fn new(number: usize, service: Service, data_dir: PathBuf) -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
+        let listener = port::listen();
         let config = Config {
             service,
             id_base: 1000 * number as u64 + 1,

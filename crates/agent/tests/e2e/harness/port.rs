@@ -1,8 +1,10 @@
 //! Ports that nobody else is given.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use socket2::{Domain, Protocol, Socket, Type};
+
+const QUEUE_MAX: i32 = 4096;
 
 /// A free port on loopback, kept for one process that will listen there.
 ///
@@ -28,4 +30,16 @@ impl Port {
     pub(crate) fn addr(&self) -> SocketAddr {
         self.addr
     }
+}
+
+/// Listens on a free port, with a queue that holds more connections than a test opens at once: one
+/// that finds it full waits a second.
+pub(super) fn listen() -> TcpListener {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).unwrap();
+    socket
+        .bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())
+        .unwrap();
+    socket.listen(QUEUE_MAX).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    socket.into()
 }

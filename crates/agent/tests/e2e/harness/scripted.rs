@@ -22,6 +22,8 @@ use hyper_util::{
 use serde_json::Value;
 use tokio::{net::TcpListener, runtime, sync::oneshot};
 
+use super::port;
+
 /// HTTP/1.1 and HTTP/2 on one port, on a thread of its own; it ends with its handle.
 pub(crate) struct Scripted {
     addr: SocketAddr,
@@ -35,8 +37,7 @@ impl Scripted {
         H: Fn(Request<Bytes>) -> F + Send + Sync + 'static,
         F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
+        let listener = port::listen();
         let addr = listener.local_addr().unwrap();
         let executed = Arc::new(AtomicUsize::new(0));
         let counter = executed.clone();

@@ -1,0 +1,191 @@
+//! The port between agents: who calls is what the certificate says.
+
+use std::{
+    fs,
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    sync::Arc,
+};
+
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _};
+use serde_json::json;
+
+use crate::{
+    harness::{DEADLINE, Mesh, get, run_cheops},
+    wire::{Service, Wire},
+};
+
+/// Whoever answers is right: these tests are about who calls.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Calls a peer port as whom the files `<site>.pem` and `<site>.key` in a directory say, or as nobody.
+fn call(to: SocketAddr, identity: Option<(&Path, &str)>) -> Wire<StreamOwned<ClientConnection, TcpStream>> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody(provider)));
+    let mut config = match identity {
+        None => builder.with_no_client_auth(),
+        Some((dir, site)) => {
+            let file = |extension: &str| fs::read(dir.join(format!("{site}.{extension}"))).unwrap();
+            let certificate = CertificateDer::from_pem_slice(&file("pem")).unwrap();
+            let key = PrivateKeyDer::from_pem_slice(&file("key")).unwrap();
+            builder.with_client_auth_cert(vec![certificate], key).unwrap()
+        }
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let name = ServerName::try_from("site").unwrap();
+    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    let stream = TcpStream::connect(to).unwrap();
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    Wire::over(StreamOwned::new(connection, stream))
+}
+
+async fn two_sites(service: &Service) -> (Mesh, SocketAddr) {
+    let mesh = Mesh::of(2).upstream(2, "A", service.addr()).start().await;
+    let peer_port = mesh.link(1, 2).target();
+    (mesh, peer_port)
+}
+
+const REQUEST: &str =
+    "GET /in HTTP/1.1\r\nHost: app\r\nX-Cheops-Service: A\r\nX-Cheops-Scope: A: site2\r\n\r\n";
+
+#[tokio::test]
+async fn nobody_gets_in_without_a_certificate_of_the_mesh() {
+    let service = Service::saying("in");
+    let (mesh, peer_port) = two_sites(&service).await;
+    let other_mesh = tempfile::tempdir().unwrap();
+    let dir = other_mesh.path().to_str().unwrap();
+    run_cheops(&["ca", "init", "--dir", dir]);
+    run_cheops(&["ca", "issue", "site1", "--dir", dir]);
+    for identity in [None, Some((other_mesh.path(), "site1"))] {
+        for request in [REQUEST, "GET /.cheops/heartbeat HTTP/1.1\r\nHost: app\r\n\r\n"] {
+            let mut stranger = call(peer_port, identity);
+            // The other side may have hung up before the request was written.
+            let _ = stranger.try_send(request);
+            assert_eq!(stranger.rest(), b"", "{identity:?}");
+        }
+    }
+    let mut plain = Wire::connect(peer_port);
+    plain.send(REQUEST);
+    let answer = plain.rest();
+    assert!(!answer.starts_with(b"HTTP/"), "{answer:?}");
+    assert_eq!(service.text(), "");
+
+    // The same request of a site of the mesh is served, so that the refusals above mean something.
+    let mut peer = call(peer_port, Some((mesh.site(1).dir(), "site1")));
+    peer.send(REQUEST);
+    assert_eq!(peer.answer().text(), "in");
+}
+
+#[tokio::test]
+async fn a_header_does_not_say_who_calls() {
+    let service = Service::saying("in");
+    let (mesh, peer_port) = two_sites(&service).await;
+    let claims = "X-Cheops-Peer: site3\r\nX-Cheops-Site: site3\r\nFrom: site3\r\nForwarded: for=site3\r\n";
+    let mut peer = call(peer_port, Some((mesh.site(1).dir(), "site1")));
+    peer.send(format!("GET /in HTTP/1.1\r\nHost: app\r\n{claims}\r\n"));
+    let refused = peer.answer();
+    assert_eq!((refused.status(), refused.code().as_str()), (400, "bad_request"));
+    assert!(refused.text().contains("`site1`"), "{}", refused.text());
+    assert!(!refused.text().contains("site3"), "{}", refused.text());
+
+    peer.send(get_of("Nothing"));
+    let refused = peer.answer();
+    assert_eq!(
+        (refused.status(), refused.code().as_str()),
+        (400, "unknown_service")
+    );
+    assert_eq!(service.text(), "");
+}
+
+fn get_of(service: &str) -> String {
+    format!(
+        "GET /in HTTP/1.1\r\nHost: app\r\nX-Cheops-Service: {service}\r\nX-Cheops-Scope: A: site2\r\n\r\n"
+    )
+}
+
+#[tokio::test]
+async fn a_forwarded_request_goes_no_further() {
+    let (own, other) = (Service::saying("one"), Service::saying("two"));
+    let mesh = Mesh::of(2)
+        .upstream(1, "A", own.addr())
+        .upstream(2, "A", other.addr())
+        .start()
+        .await;
+    // Whatever its scope says, the site that was asked is the site that executes.
+    let mut peer = call(mesh.link(1, 2).target(), Some((mesh.site(1).dir(), "site1")));
+    peer.send("GET /x HTTP/1.1\r\nHost: app\r\nX-Cheops-Service: A\r\nX-Cheops-Scope: A: site1\r\nX-Scope: site1\r\n\r\n");
+    assert_eq!(peer.answer().text(), "two");
+    assert_eq!(own.text(), "");
+}
+
+#[tokio::test]
+async fn an_address_does_not_say_who_answers() {
+    let services = [2, 3].map(|_| Service::saying("somebody"));
+    let mesh = Mesh::of(3)
+        .upstream(2, "A", services[0].addr())
+        .upstream(3, "A", services[1].addr())
+        .start()
+        .await;
+    let (right, wrong) = (mesh.link(1, 2).addr(), mesh.link(1, 3).addr());
+    let site = mesh.site(1);
+    site.edit_config(|text| {
+        let (before, after) = text.split_once("[sites.site2]").unwrap();
+        format!(
+            "{before}[sites.site2]{}",
+            after.replacen(&right.to_string(), &wrong.to_string(), 1)
+        )
+    });
+    site.tell("/v1/reload", &json!({})).await;
+    let answer = get(mesh.a(1), "/x").scope("site2").await;
+    let problem = answer.problem(502, "peer_unreachable");
+    assert_eq!(problem["site"], "site2");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("certificate is for site `site3`"), "{detail}");
+    assert_eq!(answer.outcomes(), "site2=not-executed");
+    assert!(services.iter().all(|service| service.text().is_empty()));
+}

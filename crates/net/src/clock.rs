@@ -32,6 +32,8 @@ pub struct Clock {
     start: Instant,
     now_ms: Cell<u64>,
     slots: RefCell<Slab<Slot>>,
+    /// No deadline is earlier than this, so that a sweep before it looks at none of them.
+    earliest_ms: Cell<u64>,
     /// Wakes the sweep when the first deadline is registered, so that an idle core sleeps.
     sweeper: RefCell<Option<Waker>>,
 }
@@ -42,6 +44,7 @@ impl Clock {
             start: Instant::now(),
             now_ms: Cell::new(0),
             slots: RefCell::default(),
+            earliest_ms: Cell::new(u64::MAX),
             sweeper: RefCell::default(),
         })
     }
@@ -58,22 +61,53 @@ impl Clock {
         self.now_ms.set(self.start.elapsed().as_millis() as u64);
     }
 
+    /// Like [`Clock::now_ms`], as a point in time.
+    pub(crate) fn coarse_now(&self) -> Instant {
+        self.start + Duration::from_millis(self.now_ms())
+    }
+
     pub fn deadline(self: &Rc<Self>, after_ms: u64) -> Deadline {
-        let now_ms = self.now_ms();
+        let key = self.register(self.now_ms() + after_ms);
+        Deadline {
+            clock: self.clone(),
+            key,
+        }
+    }
+
+    pub(crate) fn register(&self, expires_at_ms: u64) -> usize {
         let mut slots = self.slots.borrow_mut();
         if slots.is_empty()
             && let Some(sweeper) = self.sweeper.borrow_mut().take()
         {
             sweeper.wake();
         }
-        let key = slots.insert(Slot {
-            expires_at_ms: now_ms + after_ms,
+        self.earliest_ms.set(self.earliest_ms.get().min(expires_at_ms));
+        slots.insert(Slot {
+            expires_at_ms,
             waker: None,
-        });
-        Deadline {
-            clock: self.clone(),
-            key,
+        })
+    }
+
+    pub(crate) fn release(&self, key: usize) {
+        self.slots.borrow_mut().try_remove(key);
+    }
+
+    pub(crate) fn poll_slot(&self, key: usize, cx: &mut Context<'_>) -> Poll<()> {
+        let mut slots = self.slots.borrow_mut();
+        let Some(slot) = slots.get_mut(key) else {
+            return Poll::Ready(());
+        };
+        if slot.expires_at_ms <= self.now_ms.get() {
+            return Poll::Ready(());
         }
+        if !slot
+            .waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
+            slot.waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
     }
 
     /// Runs `future` for at most `within_ms`.
@@ -137,13 +171,18 @@ impl Clock {
 
     fn fire(&self) {
         let now_ms = self.now_ms.get();
+        if now_ms < self.earliest_ms.get() {
+            return;
+        }
+        let mut earliest_ms = u64::MAX;
         for (_, slot) in self.slots.borrow_mut().iter_mut() {
-            if slot.expires_at_ms <= now_ms
-                && let Some(waker) = slot.waker.take()
-            {
+            if slot.expires_at_ms > now_ms {
+                earliest_ms = earliest_ms.min(slot.expires_at_ms);
+            } else if let Some(waker) = slot.waker.take() {
                 waker.wake();
             }
         }
+        self.earliest_ms.set(earliest_ms);
     }
 }
 
@@ -157,27 +196,13 @@ impl Future for Deadline {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut slots = self.clock.slots.borrow_mut();
-        let Some(slot) = slots.get_mut(self.key) else {
-            return Poll::Ready(());
-        };
-        if slot.expires_at_ms <= self.clock.now_ms.get() {
-            return Poll::Ready(());
-        }
-        if !slot
-            .waker
-            .as_ref()
-            .is_some_and(|waker| waker.will_wake(cx.waker()))
-        {
-            slot.waker = Some(cx.waker().clone());
-        }
-        Poll::Pending
+        self.clock.poll_slot(self.key, cx)
     }
 }
 
 impl Drop for Deadline {
     fn drop(&mut self) {
-        self.clock.slots.borrow_mut().try_remove(self.key);
+        self.clock.release(self.key);
     }
 }
 

@@ -12,6 +12,7 @@ use crate::{
     Clock, Handler, ServeOptions,
     drain::Drain,
     serve::{Acceptor, http_builder},
+    timer::CoarseTimer,
 };
 
 /// Pause after a failed accept (out of file descriptors, say), so that the core does not spin.
@@ -95,6 +96,7 @@ async fn run<H: Handler>(
     mut commands: mpsc::UnboundedReceiver<Command<H::Tag>>,
     drain_timeout_ms: u64,
 ) {
+    let timer = CoarseTimer::install(&clock);
     let mut open: HashMap<ListenerId, Open> = HashMap::new();
     let mut closing: Vec<Rc<Drain>> = Vec::new();
     while let Some(command) = commands.recv().await {
@@ -119,7 +121,7 @@ async fn run<H: Handler>(
                     tls,
                     options,
                     clock: clock.clone(),
-                    http: http_builder(&options),
+                    http: http_builder(&options, timer),
                 });
                 let drain = Rc::new(Drain::default());
                 let (stop, stopped) = oneshot::channel();

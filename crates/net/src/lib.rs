@@ -18,6 +18,7 @@ mod replay;
 mod send_error;
 mod serve;
 mod stream;
+mod timer;
 mod tls;
 mod upstream;
 

@@ -15,10 +15,7 @@ use std::{
 use cheops_types::{Limit, Limits, SiteName};
 use http::{Request, Response};
 use hyper::{body::Incoming, service::service_fn};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::conn::auto,
-};
+use hyper_util::{rt::TokioIo, server::conn::auto};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -29,6 +26,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::{
     Body, Clock, Deadline, LocalExecutor,
     drain::{Drain, DrainMember},
+    timer::CoarseTimer,
     tls::site_of,
 };
 
@@ -153,17 +151,17 @@ pub(crate) struct Acceptor<H: Handler> {
     pub(crate) http: auto::Builder<LocalExecutor>,
 }
 
-pub(crate) fn http_builder(options: &ServeOptions) -> auto::Builder<LocalExecutor> {
+pub(crate) fn http_builder(options: &ServeOptions, timer: CoarseTimer) -> auto::Builder<LocalExecutor> {
     let mut builder = auto::Builder::new(LocalExecutor);
     builder
         .http1()
-        .timer(TokioTimer::new())
+        .timer(timer)
         .header_read_timeout(Duration::from_millis(options.head_timeout_ms))
         .max_headers(options.head_fields_max)
         .max_buf_size(options.head_max_bytes.max(8 * 1024));
     builder
         .http2()
-        .timer(TokioTimer::new())
+        .timer(timer)
         .max_concurrent_streams(options.streams_max)
         .initial_stream_window_size(options.stream_window_bytes)
         .initial_connection_window_size(options.window_bytes)

@@ -44,16 +44,24 @@ struct Open {
     address: SocketAddr,
 }
 
-/// Where the open listeners are, for those that tell.
+/// Where one open listener is.
+struct Place {
+    role: Role,
+    service: Option<ServiceName>,
+    address: SocketAddr,
+}
+
+/// Where all open listeners are, for those that tell.
 #[derive(Clone, Default)]
-pub(super) struct Addresses(Arc<ArcSwap<Vec<(Role, Option<ServiceName>, SocketAddr)>>>);
+pub(super) struct Addresses(Arc<ArcSwap<Vec<Place>>>);
 
 impl Addresses {
     pub(super) fn of(&self, service: &ServiceName, role: Role) -> Option<SocketAddr> {
-        let open = self.0.load();
-        open.iter()
-            .find(|(its_role, its_service, _)| *its_role == role && its_service.as_ref() == Some(service))
-            .map(|(_, _, address)| *address)
+        let places = self.0.load();
+        let mut places = places.iter();
+        places
+            .find(|place| place.role == role && place.service.as_ref() == Some(service))
+            .map(|place| place.address)
     }
 }
 
@@ -164,9 +172,12 @@ impl Listeners {
             }
             stays
         });
-        let open = self.open.iter();
-        let open = open.map(|open| (open.spec.role, open.spec.service.clone(), open.address));
-        self.addresses.0.store(Arc::new(open.collect()));
+        let places = self.open.iter().map(|open| Place {
+            role: open.spec.role,
+            service: open.spec.service.clone(),
+            address: open.address,
+        });
+        self.addresses.0.store(Arc::new(places.collect()));
         changes
     }
 

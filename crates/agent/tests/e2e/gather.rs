@@ -185,6 +185,26 @@ async fn pages_of_several_sites_are_pages_of_one_list() {
     other.problem(400, "page_token");
 }
 
+/// Nothing is known about paging: the list is the first page of each site.
+#[tokio::test]
+async fn without_glue_every_site_gives_its_first_page() {
+    let mesh = Mesh::of(3).glue("plain").start().await;
+    fill(&mesh, 3).await;
+    let answer = get(mesh.b(1), "/items?limit=2").scope(ALL).await.is(200);
+    assert_eq!(
+        items(&answer),
+        [
+            "1001@site1",
+            "1002@site1",
+            "2001@site2",
+            "2002@site2",
+            "3001@site3",
+            "3002@site3"
+        ]
+    );
+    assert_eq!(parts(&answer), "site1=2 site2=2 site3=2");
+}
+
 #[tokio::test]
 async fn a_sorted_list_is_merged_by_its_key() {
     let glue = r#"

@@ -19,11 +19,11 @@ use std::{future::Future, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use agent::{cheops, run_cheops};
-pub(crate) use call::{Answer, Call, delete, get, head, post, put};
+pub(crate) use call::{Answer, Call, delete, get, head, post};
 pub(crate) use connection::Connection;
 pub(crate) use mesh::{Mesh, MeshBuilder};
 pub(crate) use port::Port;
-pub(crate) use raw_upstream::{RawConnection, RawRequest, RawUpstream};
+pub(crate) use raw_upstream::RawUpstream;
 pub(crate) use scripted::{Scripted, json_answer, text_answer};
 pub(crate) use site::Site;
 pub(crate) use tls::ServiceTls;

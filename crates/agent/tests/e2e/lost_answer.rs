@@ -6,11 +6,12 @@ use std::{
     time::Duration,
 };
 
+use http::Method;
 use serde_json::json;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::Semaphore;
 
-use crate::harness::{Mesh, Port, RawUpstream, Scripted, get, json_answer, post, until};
+use crate::harness::{Call, Mesh, Port, RawUpstream, Scripted, get, json_answer, post, until};
 
 const ITEM: &str = r#"{"name":"chair"}"#;
 
@@ -46,13 +47,22 @@ async fn a_forwarded_write_whose_answer_is_lost_executes_once() {
     assert_eq!((lossy.executed(), other.executed()), (1, 0));
     assert_eq!(lossy.connections(), 1, "it was sent again");
 
+    for method in [Method::PUT, Method::PATCH, Method::DELETE] {
+        let before = lossy.executed();
+        let call = Call::new(method.clone(), mesh.b(1), "/items/1").body(ITEM);
+        let answer = call.scope("site2 ; site3").await;
+        answer.problem(504, "unknown_outcome");
+        assert_eq!((lossy.executed(), other.executed()), (before + 1, 0), "{method}");
+    }
+
     // The same at the caller's own site and without a scope.
+    let before = lossy.executed();
     let answer = post(mesh.b(2), "/items", ITEM).scope("site2 ; site3").await;
     answer.problem(504, "unknown_outcome");
     assert_eq!(answer.outcomes(), "site2=unknown");
     let answer = post(mesh.b(2), "/items", ITEM).await;
     answer.problem(504, "unknown_outcome");
-    assert_eq!((lossy.executed(), other.executed()), (3, 0));
+    assert_eq!((lossy.executed(), other.executed()), (before + 2, 0));
 
     // A read has no second effect and falls over.
     let answer = get(mesh.b(1), "/items/1").scope("site2 ; site3").await.is(200);

@@ -106,7 +106,7 @@ async fn a_reload_changes_what_is_different_and_nothing_else() {
         )
     });
     let before = generation(site).await;
-    site.agent().signal(Signal::HUP);
+    site.hang_up();
     until("the reload", || async { generation(site).await > before }).await;
 
     kept.send(get("/", ""));
@@ -160,7 +160,7 @@ async fn a_broken_file_changes_nothing() {
         assert_eq!(ask(site.public("A"), get("/", "")).text(), "as before", "{told}");
     }
     // The signal refuses as well, and says so in the log.
-    site.agent().signal(Signal::HUP);
+    site.hang_up();
     until("the refusal", || async {
         site.agent().log().contains("reload refused")
     })

@@ -1,26 +1,29 @@
 //! HTTP/1.1 as bytes, on both sides of an agent: clients and services that may send anything, and
 //! that remember everything they got.
 
+mod service;
+
 use std::{
-    io::{Cursor, ErrorKind, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread,
-    time::{Duration, Instant},
+    io::{ErrorKind, Read, Write},
+    net::{SocketAddr, TcpStream},
+    time::Duration,
 };
+
+use service::Record;
+pub(crate) use service::Service;
 
 /// Far more than anything takes on a busy machine; only a failure waits so long.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A sender that could not send for so long is held back, not slow.
-const STALL: Duration = Duration::from_secs(1);
+const STALL: Duration = Duration::from_millis(500);
 
 /// One end of a connection.
 pub(crate) struct Wire<S = TcpStream> {
     stream: S,
     /// Read but not yet asked for.
     ahead: Vec<u8>,
-    record: Option<(Arc<Log>, usize)>,
+    record: Option<Record>,
 }
 
 /// A response, or a request that a service got.
@@ -84,7 +87,7 @@ impl Wire {
 
     /// Sends zeros until `total` bytes are gone or nobody took any for [`STALL`]; how many went.
     pub(crate) fn offer(&mut self, total: usize) -> usize {
-        let zeros = [0; 64 * 1024];
+        let zeros = vec![0; 64 * 1024];
         self.stream.set_write_timeout(Some(STALL)).unwrap();
         let mut sent = 0;
         while sent < total {
@@ -123,13 +126,13 @@ impl<S: Read + Write> Wire<S> {
 
     /// Waits for more bytes; false at the end, however it comes.
     fn more(&mut self) -> bool {
-        let mut buffer = [0; 64 * 1024];
+        let mut buffer = [0; 16 * 1024];
         loop {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return false,
                 Ok(read) => {
-                    if let Some((log, index)) = &self.record {
-                        log.note(*index, &buffer[..read]);
+                    if let Some(record) = &self.record {
+                        record.note(&buffer[..read]);
                     }
                     self.ahead.extend_from_slice(&buffer[..read]);
                     return true;
@@ -155,12 +158,13 @@ impl<S: Read + Write> Wire<S> {
     }
 
     fn until(&mut self, end: &[u8]) -> Option<Vec<u8>> {
+        let mut searched = 0;
         loop {
-            let at = self.ahead.windows(end.len()).position(|window| window == end);
-            if let Some(at) = at {
-                let found = self.ahead.drain(..at + end.len()).collect();
-                return Some(found);
+            let mut windows = self.ahead[searched..].windows(end.len());
+            if let Some(at) = windows.position(|window| window == end) {
+                return Some(self.ahead.drain(..searched + at + end.len()).collect());
             }
+            searched = (self.ahead.len() + 1).saturating_sub(end.len());
             if !self.more() {
                 return None;
             }
@@ -266,160 +270,6 @@ pub(crate) fn ask(to: SocketAddr, request: impl AsRef<[u8]>) -> Message {
 /// A GET with further header lines, each with its end.
 pub(crate) fn get(path: &str, headers: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: app\r\n{headers}\r\n")
-}
-
-/// What a service got on one connection.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
-    pub(crate) bytes: Vec<u8>,
-    /// Whether the agent, or the script, closed it.
-    pub(crate) ended: bool,
-}
-
-impl Seen {
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes).into_owned()
-    }
-}
-
-#[derive(Default)]
-struct Log {
-    connections: Mutex<Vec<Seen>>,
-    changed: Condvar,
-}
-
-impl Log {
-    fn lock(&self) -> MutexGuard<'_, Vec<Seen>> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Vec<Seen>)) {
-        change(&mut self.lock());
-        self.changed.notify_all();
-    }
-
-    fn note(&self, index: usize, bytes: &[u8]) {
-        self.change(|seen| seen[index].bytes.extend_from_slice(bytes));
-    }
-}
-
-/// A service of the application: every connection runs a script on a thread of its own.
-pub(crate) struct Service {
-    addr: SocketAddr,
-    log: Arc<Log>,
-}
-
-impl Service {
-    pub(crate) fn start(script: impl Fn(&mut Wire) + Send + Sync + 'static) -> Self {
-        Self::start_over(|stream| stream, script)
-    }
-
-    /// Like [`Service::start`], with something between TCP and the script.
-    pub(crate) fn start_over<S: Read + Write>(
-        layer: impl Fn(TcpStream) -> S + Send + Sync + 'static,
-        script: impl Fn(&mut Wire<S>) + Send + Sync + 'static,
-    ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let addr = listener.local_addr().unwrap();
-        let log = Arc::new(Log::default());
-        let run = Arc::new((layer, script));
-        let logged = log.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let Ok(stream) = stream else { return };
-                let (log, run) = (logged.clone(), run.clone());
-                let mut index = 0;
-                log.change(|seen| {
-                    index = seen.len();
-                    seen.push(Seen::default());
-                });
-                // A kept connection may be idle for long: reads have no time limit.
-                let _ = stream.set_nodelay(true);
-                thread::spawn(move || {
-                    let (layer, script) = &*run;
-                    let mut wire = Wire::over(layer(stream));
-                    wire.record = Some((log.clone(), index));
-                    script(&mut wire);
-                    drop(wire);
-                    log.change(|seen| seen[index].ended = true);
-                });
-            }
-        });
-        Self { addr, log }
-    }
-
-    /// Answers every whole request with what `answer` makes of it.
-    pub(crate) fn answering(answer: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static) -> Self {
-        Self::start(move |wire| {
-            while let Some(request) = wire.request() {
-                if wire.try_send(answer(&request)).is_err() {
-                    return;
-                }
-            }
-            // A request that was cut short: the rest is only remembered.
-            wire.rest();
-        })
-    }
-
-    /// Answers every whole request with 200 and `text`.
-    pub(crate) fn saying(text: &'static str) -> Self {
-        Self::answering(move |_| ok(text))
-    }
-
-    pub(crate) fn addr(&self) -> SocketAddr {
-        self.addr
-    }
-
-    /// Every connection so far.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
-        self.log.lock().clone()
-    }
-
-    /// The bytes of all connections, one after the other.
-    pub(crate) fn text(&self) -> String {
-        self.seen().iter().map(Seen::text).collect()
-    }
-
-    /// Every request so far, by what stands on the wire alone; there is nothing but whole ones.
-    #[track_caller]
-    pub(crate) fn requests(&self) -> Vec<Message> {
-        let mut requests = Vec::new();
-        for connection in self.seen() {
-            let mut wire = Wire::over(Cursor::new(connection.bytes.clone()));
-            while let Some(request) = wire.request() {
-                requests.push(request);
-            }
-            assert_eq!(wire.rest(), b"", "a part of a request: {connection:?}");
-        }
-        requests
-    }
-
-    /// The only request with this target.
-    #[track_caller]
-    pub(crate) fn request(&self, target: &str) -> Message {
-        let mut requests = self.requests();
-        requests.retain(|request| request.line.split(' ').nth(1) == Some(target));
-        assert_eq!(requests.len(), 1, "not one request for {target}: {requests:?}");
-        requests.remove(0)
-    }
-
-    /// Waits until what the service got satisfies `condition`.
-    #[track_caller]
-    pub(crate) fn wait(&self, what: &str, condition: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
-        let deadline = Instant::now() + DEADLINE;
-        let mut seen = self.log.lock();
-        while !condition(&seen) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "{what} did not happen: {seen:?}");
-            seen = self
-                .log
-                .changed
-                .wait_timeout(seen, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
-        seen.clone()
-    }
 }
 
 /// An answer 200 with a text.

@@ -49,6 +49,16 @@ async fn one_address_for_users_and_services_is_enough() {
     assert_eq!(here.text(), "A says hello, B answers: from site 1");
 }
 
+#[tokio::test]
+async fn a_workflow_ends_where_the_application_passes_nothing_on() {
+    for (carry, site) in [("x-scope", 2), ("all", 2), ("none", 1)] {
+        let mesh = Mesh::of(2).carry(carry.parse().unwrap()).start().await;
+        let answer = get(mesh.a(1), "/hello").scope("B: site2").await.is(200);
+        let expected = format!("A says hello, B answers: from site {site}");
+        assert_eq!(answer.text(), expected, "carry {carry}");
+    }
+}
+
 /// The application passes on `traceparent` and nothing else.
 #[tokio::test]
 async fn a_thousand_workflows_never_see_each_others_scope() {

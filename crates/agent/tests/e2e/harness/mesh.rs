@@ -40,9 +40,7 @@ pub(crate) struct MeshBuilder {
     workers: usize,
     carry: Carry,
     limits: BTreeMap<String, u64>,
-    limits_at: BTreeMap<(usize, String), u64>,
     upstreams: BTreeMap<(usize, String), SocketAddr>,
-    service_keys: BTreeMap<(String, String), String>,
     cut: BTreeSet<(usize, usize)>,
     tls: Option<(String, ServiceTls)>,
     one_address: bool,
@@ -59,9 +57,7 @@ impl Mesh {
             workers: 2,
             carry: Carry::default(),
             limits: limits.map(|(name, value)| (name.to_owned(), value)).into(),
-            limits_at: BTreeMap::new(),
             upstreams: BTreeMap::new(),
-            service_keys: BTreeMap::new(),
             cut: BTreeSet::new(),
             tls: None,
             one_address: false,
@@ -120,21 +116,9 @@ impl MeshBuilder {
         self
     }
 
-    pub(crate) fn limit_at(mut self, site: usize, name: &str, value: u64) -> Self {
-        self.limits_at.insert((site, name.to_owned()), value);
-        self
-    }
-
     /// A service of the test's own instead of the example's.
     pub(crate) fn upstream(mut self, site: usize, service: &str, addr: SocketAddr) -> Self {
         self.upstreams.insert((site, service.to_owned()), addr);
-        self
-    }
-
-    /// A further key of a service at all sites; `value` is TOML.
-    pub(crate) fn service_key(mut self, service: &str, key: &str, value: &str) -> Self {
-        self.service_keys
-            .insert((service.to_owned(), key.to_owned()), value.to_owned());
         self
     }
 
@@ -277,10 +261,7 @@ impl MeshBuilder {
             "site = \"{name}\"\ndata_dir = \"data\"\nworkers = {workers}\nglue = \"{glue}\"\n\n\
              [peer]\nlisten = \"{peer}\"\nca = \"ca.pem\"\ncert = \"{name}.pem\"\nkey = \"{name}.key\"\n\n[limits]\n"
         );
-        let mut limits = self.limits.clone();
-        let own = self.limits_at.iter().filter(|((site, _), _)| *site == number);
-        limits.extend(own.map(|((_, limit), value)| (limit.clone(), *value)));
-        for (limit, value) in limits {
+        for (limit, value) in &self.limits {
             writeln!(text, "{limit} = {value}").unwrap();
         }
         for service in SERVICES {
@@ -294,11 +275,6 @@ impl MeshBuilder {
             }
             if self.tls.as_ref().is_some_and(|(with_tls, _)| with_tls == service) {
                 text.push_str("tls = { cert = \"tls.pem\", key = \"tls.key\" }\n");
-            }
-            for ((of, key), value) in &self.service_keys {
-                if of == service {
-                    writeln!(text, "{key} = {value}").unwrap();
-                }
             }
         }
         for ((_, to), link) in links.iter().filter(|((from, _), _)| *from == number) {

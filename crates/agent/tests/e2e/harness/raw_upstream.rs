@@ -1,4 +1,4 @@
-//! A service that is a script on a TCP connection, and remembers every byte it got.
+//! A service that is a script on a TCP connection.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -15,9 +15,6 @@ pub(crate) struct RawConnection {
     stream: TcpStream,
     /// Read, not yet taken.
     buffer: Vec<u8>,
-    seen: Arc<Mutex<Vec<u8>>>,
-    /// Counts connections of the upstream from 0.
-    pub(crate) number: usize,
 }
 
 /// A request as it stood on the wire.
@@ -30,14 +27,6 @@ pub(crate) struct RawRequest {
 }
 
 impl RawRequest {
-    pub(crate) fn method(&self) -> &str {
-        self.head.split(' ').next().unwrap_or_default()
-    }
-
-    pub(crate) fn path(&self) -> &str {
-        self.head.split(' ').nth(1).unwrap_or_default()
-    }
-
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().skip(1).find_map(|line| {
             let (field, value) = line.split_once(':')?;
@@ -84,11 +73,6 @@ impl RawConnection {
         self.stream.write_all(bytes).ok()
     }
 
-    /// Reads until the other side closes or breaks off.
-    pub(crate) fn read_to_end(&mut self) {
-        while self.read_more().is_some() {}
-    }
-
     fn take_through(&mut self, end: &[u8]) -> Option<Vec<u8>> {
         loop {
             let found = self.buffer.windows(end.len()).position(|window| window == end);
@@ -103,7 +87,6 @@ impl RawConnection {
         let mut chunk = [0; 16 * 1024];
         let length = self.stream.read(&mut chunk).ok().filter(|length| *length > 0)?;
         self.buffer.extend_from_slice(&chunk[..length]);
-        self.seen.lock().unwrap().extend_from_slice(&chunk[..length]);
         Some(())
     }
 }
@@ -115,7 +98,6 @@ struct State {
     executed: AtomicUsize,
     stopped: AtomicBool,
     open: Mutex<Vec<TcpStream>>,
-    seen: Mutex<Vec<Arc<Mutex<Vec<u8>>>>>,
 }
 
 /// Runs a script per connection; the connection closes when its script returns.
@@ -166,12 +148,6 @@ impl RawUpstream {
     pub(crate) fn closed(&self) -> usize {
         self.state.closed.load(Ordering::SeqCst)
     }
-
-    /// All bytes that were read, per connection.
-    pub(crate) fn seen(&self) -> Vec<Vec<u8>> {
-        let seen = self.state.seen.lock().unwrap();
-        seen.iter().map(|bytes| bytes.lock().unwrap().clone()).collect()
-    }
 }
 
 fn accept<S>(listener: &TcpListener, state: &Arc<State>, script: &Arc<S>)
@@ -199,13 +175,10 @@ impl State {
     fn open(&self, stream: TcpStream) -> io::Result<RawConnection> {
         let _ = stream.set_nodelay(true);
         self.open.lock().unwrap().push(stream.try_clone()?);
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        self.seen.lock().unwrap().push(seen.clone());
+        self.connections.fetch_add(1, Ordering::SeqCst);
         Ok(RawConnection {
             stream,
             buffer: Vec::new(),
-            seen,
-            number: self.connections.fetch_add(1, Ordering::SeqCst),
         })
     }
 }

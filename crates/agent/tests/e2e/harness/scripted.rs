@@ -13,7 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, Response, header::CONTENT_TYPE};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Collected, Full};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
@@ -85,7 +85,7 @@ where
             async move {
                 let (head, body) = request.into_parts();
                 executed.fetch_add(1, Ordering::SeqCst);
-                let body = body.collect().await.map(|body| body.to_bytes());
+                let body = body.collect().await.map(Collected::to_bytes);
                 let request = Request::from_parts(head, body.unwrap_or_default());
                 Ok::<_, Infallible>(handler(request).await)
             }

@@ -13,9 +13,12 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tokio::net::UnixStream;
+use tokio::{
+    net::UnixStream,
+    time::{Instant, sleep},
+};
 
-use super::{Port, agent::Agent, until};
+use super::{DEADLINE, POLL_INTERVAL, Port, agent::Agent, until};
 
 /// Where one service listens. Without an internal listener both are the same.
 #[derive(Debug)]
@@ -81,18 +84,16 @@ impl Site {
 
     /// Waits until the agent answers and sees `peers` as up.
     pub(crate) async fn ready(&mut self, peers: &[String]) {
-        let what = format!("{} sees {peers:?}", self.name);
-        let this = std::cell::RefCell::new(self);
-        until(&what, || async {
-            #[expect(clippy::await_holding_refcell_ref, reason = "one question at a time")]
-            let mut this = this.borrow_mut();
-            this.agent_mut().check();
-            let Some(sites) = this.try_ask("/v1/sites").await else {
-                return false;
-            };
-            peers.iter().all(|peer| is_up(&sites, peer))
-        })
-        .await;
+        let start = Instant::now();
+        loop {
+            self.agent_mut().check();
+            let sites = self.try_ask("/v1/sites").await;
+            if sites.is_some_and(|sites| peers.iter().all(|peer| is_up(&sites, peer))) {
+                return;
+            }
+            assert!(start.elapsed() < DEADLINE, "{} does not see {peers:?}", self.name);
+            sleep(POLL_INTERVAL).await;
+        }
     }
 
     /// Kills the agent and starts it again; its peers may not have been heard of yet.
@@ -100,12 +101,6 @@ impl Site {
         self.agent = None;
         self.start();
         self.ready(&[]).await;
-    }
-
-    /// Asks the agent to end, and waits until it did.
-    pub(crate) async fn terminate(&mut self) -> std::process::ExitStatus {
-        self.agent().signal(Signal::TERM);
-        self.agent_mut().ended().await
     }
 
     /// Asks the agent to read its configuration again.

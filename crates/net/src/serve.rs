@@ -245,6 +245,7 @@ impl<H: Handler> Acceptor<H> {
             }
             if let Poll::Ready(result) = http.as_mut().poll(cx) {
                 if let Err(error) = result {
+                    count(error.downcast_ref());
                     tracing::debug!(remote = %connection.remote, %error, "connection ended");
                 }
                 return Poll::Ready(());
@@ -266,6 +267,16 @@ impl<H: Handler> Acceptor<H> {
             Poll::Pending
         })
         .await;
+    }
+}
+
+/// Counts the bounds that HTTP/1.1 keeps by itself. It does not tell a head with too many fields from
+/// one that is too long.
+fn count(error: Option<&hyper::Error>) {
+    match error {
+        Some(error) if error.is_parse_too_large() => Limit::HeadBytes.hit(),
+        Some(error) if error.is_timeout() => Limit::HeadTimeout.hit(),
+        _ => {}
     }
 }
 

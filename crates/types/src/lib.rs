@@ -3,6 +3,7 @@
 //! Every other crate speaks in these. Nothing here performs I/O, reads a clock or knows an
 //! application.
 
+mod clock;
 mod code;
 mod distances;
 pub mod headers;
@@ -13,6 +14,7 @@ mod problem;
 mod receipt;
 mod verb;
 
+pub use clock::{Ahead, HybridClock, Stamp};
 pub use code::Code;
 pub use distances::{Distances, Health, Pulse};
 pub use limits::{Limit, Limits};

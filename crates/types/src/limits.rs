@@ -105,6 +105,14 @@ limits! {
     correlation_max / Correlation: usize = 262_144, "503 correlation_full";
     /// How long a workflow's scope is remembered after its last use.
     correlation_idle_s / CorrelationIdle: u64 = 300, "503 correlation_lost for a later call";
+    /// Pages of the store that are kept in memory.
+    store_cache_bytes / StoreCache: usize = 64 * 1024 * 1024, "none: further pages are read from the disk";
+    /// Changes that wait for the store's writer.
+    store_queue_max / StoreQueue: usize = 4096, "503, nothing executed";
+    /// Changes that share one commit of the store.
+    store_group_max / StoreGroup: usize = 1024, "further ones wait for the next commit";
+    /// What all payloads in the spool may take on the disk.
+    spool_max_bytes / SpoolBytes: u64 = 64 * 1024 * 1024 * 1024, "507, nothing executed";
     /// How long open requests may take to end when the agent stops or a listener goes away.
     drain_timeout_ms / Drain: u64 = 10_000, "the connection is closed";
 }

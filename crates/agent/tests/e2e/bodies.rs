@@ -3,7 +3,7 @@
 use std::sync::{Mutex, mpsc};
 
 use crate::{
-    harness::{Mesh, until},
+    harness::{Mesh, Port, until},
     wire::{DEADLINE, Service, Wire, ask, get, ok},
 };
 
@@ -180,12 +180,8 @@ async fn a_client_that_expects_100_gets_it_when_the_body_is_wanted() {
 
 #[tokio::test]
 async fn a_body_that_nobody_takes_is_not_asked_for() {
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let mesh = Mesh::of(1)
-        .upstream(1, "A", gone.local_addr().unwrap())
-        .start()
-        .await;
-    drop(gone);
+    let nobody = Port::reserve();
+    let mesh = Mesh::of(1).upstream(1, "A", nobody.addr()).start().await;
     let mut client = Wire::connect(mesh.a(1));
     client.send("POST /x HTTP/1.1\r\nHost: app\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
     let answer = client.answer();
@@ -279,6 +275,10 @@ async fn heads_have_bounds() {
         let answer = ask(mesh.a(1), get("/refused", headers));
         assert_eq!(answer.status(), 431);
     }
+    until("the limits count", || async {
+        mesh.site(1).limit_hits("head_max_bytes").await == 2
+    })
+    .await;
     let within = format!("X-Long: {}\r\n", "a".repeat(8 * 1024));
     assert_eq!(ask(mesh.a(1), get("/fine", &within)).status(), 200);
     assert_eq!(service.requests().len(), 1);
@@ -304,7 +304,7 @@ async fn a_head_that_does_not_come_ends_the_connection() {
         assert!(last.is_empty() || last.starts_with("HTTP/1.1 408"), "{last}");
     }
     until("the limit counts", || async {
-        mesh.site(1).limit_hits("head_timeout_ms").await > 0
+        mesh.site(1).limit_hits("head_timeout_ms").await == 3
     })
     .await;
     assert_eq!(service.requests().len(), 1);

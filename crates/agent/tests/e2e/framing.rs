@@ -2,10 +2,22 @@
 
 use crate::{
     harness::Mesh,
-    wire::{Service, Wire, ask, get, ok},
+    wire::{Seen, Service, Wire, ask, get, ok},
 };
 
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: app\r\n\r\n";
+
+/// The scope header of a request that stays, and of one that goes to another site.
+const SCOPES: [&str; 3] = ["", "X-Scope: site1\r\n", "X-Scope: site2\r\n"];
+
+/// Two sites that share a service.
+async fn two_sites(service: &Service) -> Mesh {
+    Mesh::of(2)
+        .upstream(1, "A", service.addr())
+        .upstream(2, "A", service.addr())
+        .start()
+        .await
+}
 
 async fn one_site(service: &Service) -> Mesh {
     Mesh::of(1).upstream(1, "A", service.addr()).start().await
@@ -80,7 +92,7 @@ async fn codings_that_cannot_be_passed_on_are_refused() {
 #[tokio::test]
 async fn a_bad_chunk_never_completes_the_body() {
     let service = Service::saying("never");
-    let mesh = one_site(&service).await;
+    let mesh = two_sites(&service).await;
     let bad = [
         "zz\r\nhello\r\n0\r\n\r\n",
         "-5\r\nhello\r\n0\r\n\r\n",
@@ -89,45 +101,52 @@ async fn a_bad_chunk_never_completes_the_body() {
         "5\r\nhelloworld\r\n0\r\n\r\n",
         "5 5\r\nhello\r\n0\r\n\r\n",
     ];
-    for (number, bad) in bad.into_iter().enumerate() {
-        let head = format!("POST /bad{number} HTTP/1.1\r\nHost: app\r\nTransfer-Encoding: chunked\r\n\r\n");
-        let answers = exchange(&mesh, &format!("{head}5\r\nfirst\r\n{bad}{SMUGGLED}"));
-        assert!(!answers.contains(" 200 "), "{bad:?}: {answers}");
-    }
-    // One whose client went away in the middle.
-    let mut client = Wire::connect(mesh.a(1));
-    client.send("POST /cut HTTP/1.1\r\nHost: app\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel");
-    service.wait("the first part arrives", |seen| {
-        seen.iter().any(|connection| connection.text().contains("/cut"))
-    });
-    drop(client);
-    let seen = service.wait("every connection ends", |seen| {
-        seen.iter().all(|connection| connection.ended)
-    });
-    for connection in seen {
-        assert!(
-            !connection.text().contains("\r\n0\r\n"),
-            "a broken body was completed: {connection:?}"
-        );
-        assert!(!connection.text().contains("smuggled"), "{connection:?}");
+    for (number, scope) in SCOPES.into_iter().enumerate() {
+        let head = format!("POST /bad HTTP/1.1\r\nHost: app\r\n{scope}Transfer-Encoding: chunked\r\n\r\n");
+        for bad in bad {
+            let answers = exchange(&mesh, &format!("{head}5\r\nfirst\r\n{bad}{SMUGGLED}"));
+            assert!(!answers.contains(" 200 "), "{scope}{bad:?}: {answers}");
+        }
+        // One whose client goes away in the middle.
+        let mut client = Wire::connect(mesh.a(1));
+        client.send(head.replace("/bad", "/cut") + "5\r\nhel");
+        service.wait("the first part arrives", |seen| {
+            let cut = |connection: &&Seen| connection.text().contains("/cut");
+            seen.iter().filter(cut).count() > number
+        });
+        drop(client);
+        let seen = service.wait("every connection ends", |seen| {
+            seen.iter().all(|connection| connection.ended)
+        });
+        for connection in seen {
+            assert!(
+                !connection.text().contains("\r\n0\r\n"),
+                "{scope}: a broken body was completed: {connection:?}"
+            );
+            assert!(!connection.text().contains("smuggled"), "{connection:?}");
+        }
     }
 }
 
 #[tokio::test]
 async fn a_body_cut_short_is_never_completed_by_its_length() {
     let service = Service::saying("never");
-    let mesh = one_site(&service).await;
-    let mut client = Wire::connect(mesh.a(1));
-    client.send("POST /cut HTTP/1.1\r\nHost: app\r\nContent-Length: 10\r\n\r\nhalf");
-    service.wait("the first part arrives", |seen| {
-        seen.iter().any(|connection| connection.text().ends_with("half"))
-    });
-    client.finish();
-    assert!(!String::from_utf8(client.rest()).unwrap().contains(" 200 "));
-    let seen = service.wait("the connection ends", |seen| {
-        seen.iter().all(|connection| connection.ended)
-    });
-    assert!(seen[0].text().ends_with("\r\n\r\nhalf"), "{seen:?}");
+    let mesh = two_sites(&service).await;
+    for (number, scope) in SCOPES.into_iter().enumerate() {
+        let mut client = Wire::connect(mesh.a(1));
+        client.send(format!(
+            "POST /cut HTTP/1.1\r\nHost: app\r\n{scope}Content-Length: 10\r\n\r\nhalf"
+        ));
+        service.wait("the first part arrives", |seen| {
+            seen.get(number).is_some_and(|last| last.text().ends_with("half"))
+        });
+        client.finish();
+        assert!(!String::from_utf8(client.rest()).unwrap().contains(" 200 "));
+        let seen = service.wait("the connection ends", |seen| {
+            seen.iter().all(|connection| connection.ended)
+        });
+        assert!(seen[number].text().ends_with("\r\n\r\nhalf"), "{scope}: {seen:?}");
+    }
 }
 
 #[tokio::test]
@@ -207,23 +226,29 @@ async fn an_answer_with_two_readings_is_not_passed_on() {
         };
         answer.as_bytes().to_vec()
     });
-    let mesh = one_site(&service).await;
-    let broken = ask(mesh.a(1), get("/lengths", ""));
-    assert_eq!(
-        (broken.status(), broken.code().as_str()),
-        (502, "upstream_failed")
-    );
+    let mesh = two_sites(&service).await;
+    for scope in SCOPES {
+        for path in ["/lengths", "/space"] {
+            let broken = ask(mesh.a(1), get(path, scope));
+            assert_eq!(
+                (broken.status(), broken.code().as_str()),
+                (502, "upstream_failed"),
+                "{scope}{path}"
+            );
+        }
+        let cut = exchange(&mesh, &get("/chunk", scope));
+        // The head is lost as well where the break comes before it was written out.
+        assert!(
+            !cut.ends_with("0\r\n\r\n"),
+            "{scope}: a broken answer was completed: {cut}"
+        );
 
-    let space = ask(mesh.a(1), get("/space", ""));
-    assert_eq!((space.status(), space.code().as_str()), (502, "upstream_failed"));
-
-    let cut = exchange(&mesh, &get("/chunk", ""));
-    assert!(
-        !cut.ends_with("0\r\n\r\n"),
-        "a broken answer was completed: {cut}"
-    );
-
-    let both = ask(mesh.a(1), get("/both", ""));
-    let framing = (both.header("content-length"), both.header("transfer-encoding"));
-    assert_eq!((framing, both.text()), ((None, Some("chunked")), "abc"));
+        let both = ask(mesh.a(1), get("/both", scope));
+        let framing = (both.header("content-length"), both.header("transfer-encoding"));
+        assert_eq!(
+            (framing, both.text()),
+            ((None, Some("chunked")), "abc"),
+            "{scope}"
+        );
+    }
 }

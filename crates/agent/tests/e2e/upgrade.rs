@@ -1,9 +1,12 @@
 //! Connections that switch protocols, through one agent and through two.
 
+use std::net::TcpStream;
+
 use cheops_types::Receipt;
+use rustix::process::Signal;
 
 use crate::{
-    harness::Mesh,
+    harness::{Mesh, Port, until},
     wire::{Message, Service, Wire, ok},
 };
 
@@ -127,14 +130,13 @@ async fn a_refused_switch_is_an_ordinary_answer() {
 #[tokio::test]
 async fn the_first_site_that_takes_it_gets_it() {
     let third = echo("three");
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let nobody = Port::reserve();
     let mesh = Mesh::of(3)
-        .upstream(1, "A", gone.local_addr().unwrap())
-        .upstream(2, "A", gone.local_addr().unwrap())
+        .upstream(1, "A", nobody.addr())
+        .upstream(2, "A", nobody.addr())
         .upstream(3, "A", third.addr())
         .start()
         .await;
-    drop(gone);
     for scope in ["site2 ; site3", "site1 ; site2 ; site3"] {
         let (mut client, head) = open(&mesh, &format!("X-Scope: {scope}\r\n"), "");
         assert_eq!(client.line().as_deref(), Some("three"));
@@ -172,4 +174,68 @@ async fn it_cannot_go_to_two_sites() {
         );
     }
     assert_eq!(service.text(), "");
+}
+
+#[tokio::test]
+async fn only_the_handshake_has_a_time_limit() {
+    let service = Service::start(|wire| {
+        let Some(request) = wire.request() else { return };
+        if request.line.contains("/socket") {
+            wire.send(SWITCH);
+            while let Some(line) = wire.line() {
+                wire.send(format!("{line}\n"));
+            }
+        }
+        // Anything else is never answered.
+        wire.rest();
+    });
+    let mesh = Mesh::of(2)
+        .upstream(1, "A", service.addr())
+        .upstream(2, "A", service.addr())
+        .limit("upstream_timeout_ms", 400)
+        .limit("peer_timeout_ms", 600)
+        .limit("head_timeout_ms", 400)
+        .start()
+        .await;
+    let scopes = ["", "X-Scope: site1\r\n", "X-Scope: site2\r\n"];
+    let mut open = scopes.map(|scope| open(&mesh, scope, "").0);
+    // Each of these takes its time limit, so that afterwards the open ones were silent for longer.
+    for scope in scopes {
+        let mut client = Wire::connect(mesh.a(1));
+        client.send(handshake(scope).replace("/socket", "/silent"));
+        let answer = client.answer();
+        assert_eq!(
+            (answer.status(), answer.code().as_str()),
+            (504, "upstream_timeout"),
+            "{scope}"
+        );
+    }
+    for client in &mut open {
+        client.send("still here\n");
+        assert_eq!(client.line().as_deref(), Some("still here"));
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_ends_waits_for_it() {
+    let service = echo("one");
+    let mut mesh = Mesh::of(1)
+        .upstream(1, "A", service.addr())
+        .limit("drain_timeout_ms", 20_000)
+        .start()
+        .await;
+    let address = mesh.a(1);
+    let (mut client, _) = open(&mesh, "", "");
+    assert_eq!(client.line().as_deref(), Some("one"));
+    mesh.site(1).agent().signal(Signal::TERM);
+    until("new connections are refused", || async {
+        TcpStream::connect(address).is_err()
+    })
+    .await;
+    client.send("last words\n");
+    assert_eq!(client.line().as_deref(), Some("LAST WORDS"));
+    client.send("bye\n");
+    assert_eq!(client.rest(), b"");
+    let status = mesh.site_mut(1).agent_mut().ended().await;
+    assert_eq!(status.code(), Some(0));
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use service::Record;
-pub(crate) use service::Service;
+pub(crate) use service::{Seen, Service};
 
 /// Far more than anything takes on a busy machine; only a failure waits so long.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);

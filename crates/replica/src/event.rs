@@ -1,0 +1,69 @@
+//! What can happen to a set at a site.
+
+use cheops_types::SiteName;
+
+use crate::{Digest, Draft, LocalId, Message, OpId, Secret, Token};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A write that this site is to accept.
+    Request(Draft),
+    /// From another site, whose certificate says that it is `message.from`.
+    Message(Message),
+    /// What became of [`crate::Effect::Execute`].
+    Executed { ticket: u64, attempt: Attempt },
+    /// What became of [`crate::Effect::Look`].
+    Looked { ticket: u64, found: Found },
+    /// What became of [`crate::Effect::Read`]; none when the replica could not be read.
+    Read {
+        ticket: u64,
+        state: Option<(Vec<u8>, Digest)>,
+    },
+    /// The time of [`crate::Set::wake_at_ms`] has come, or another set that this one waits for moved.
+    Wake,
+    /// The agent has started. Comes before every other event.
+    Resume,
+    /// A site can be reached again.
+    PeerUp(SiteName),
+    /// A site's store has begun a new life, and it knows nothing of its sets.
+    PeerReset { site: SiteName, incarnation: u64 },
+    /// An operator, or the clock of the agent, wants the replicas compared.
+    Check,
+    /// An operator has found out what became of the execution in doubt.
+    Settle { executed: bool, local: Option<LocalId> },
+    /// An operator, or a repeated request, has brought a credential.
+    Credential { operation: OpId, credential: Secret },
+    /// Do not wait any longer before the next try.
+    Retry,
+    /// An operator re-applies what lost, as a new operation.
+    Reapply {
+        loser: OpId,
+        token: Token,
+        credential: Option<Secret>,
+    },
+    /// An operator gives up this side of a set whose sides removed each other.
+    Yield,
+}
+
+/// How an attempt to execute ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Attempt {
+    Answered {
+        status: u16,
+        /// For a create that succeeded.
+        local: Option<LocalId>,
+    },
+    /// The application certainly did not see it.
+    NotSent,
+    /// No answer: it may have executed, and may still.
+    Unknown,
+}
+
+/// What a search for a marker gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    Here(LocalId),
+    Nowhere,
+    /// The search failed.
+    Unknown,
+}

@@ -1,0 +1,76 @@
+//! What sites tell each other about one set. Authenticated by the transport; operations also carry
+//! their origin's signature, so any holder may relay them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cheops_types::SiteName;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Conflict, Degraded, Digest, Entry, LocalId, Member, MetaId, OpId, Operation, Rank, Record, Recognise,
+    Secret, Token, Vector,
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    pub set: MetaId,
+    pub from: SiteName,
+    pub epoch: u64,
+    pub report: Report,
+    pub content: Content,
+}
+
+/// How far the sender is. Every message has one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    pub incarnation: u64,
+    pub held: Vector,
+    pub done: Vector,
+    pub local: Option<LocalId>,
+    pub degraded: Option<Degraded>,
+    /// The sender wants the receiver's report.
+    pub ask: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Content {
+    /// Nothing but the report.
+    Report,
+    Operations(Vec<Carried>),
+    Snapshot(Box<Snapshot>),
+    /// A digest of the sender's replica, and what had executed then.
+    Digest { at: Vector, digest: Digest },
+    /// The sender's state: the receiver's replica differs from it.
+    State { at: Vector, state: Vec<u8> },
+    /// The receiver is no longer part of the set.
+    Expelled,
+}
+
+/// An operation on its way, with the credential that it executes with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Carried {
+    pub op: Operation,
+    pub credential: Option<Secret>,
+}
+
+/// All that a site needs to begin with a set that already has a history.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    pub record: Record,
+    pub members: BTreeMap<SiteName, Member>,
+    pub expelled: BTreeMap<SiteName, u64>,
+    pub token: Token,
+    pub recognise: Recognise,
+    /// What had executed where the state was read; everything below is as of then.
+    pub at: Vector,
+    /// None: the resource is gone.
+    pub state: Option<Vec<u8>>,
+    pub deleted: Option<OpId>,
+    pub pruned: Vector,
+    pub last: Option<Rank>,
+    pub log: Vec<Entry>,
+    pub conflicts: Vec<Conflict>,
+    pub dismissed: BTreeSet<OpId>,
+    /// What the receiver last called its own replica, in case it has forgotten.
+    pub yours: Option<LocalId>,
+}

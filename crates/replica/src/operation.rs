@@ -1,0 +1,225 @@
+//! One recorded write.
+
+use std::{collections::BTreeSet, fmt};
+
+use cheops_types::{ServiceName, SiteName, Stamp};
+use serde::{Deserialize, Serialize};
+
+use crate::{MetaId, OpId, Rank, Token, Vector};
+
+/// A write as its origin recorded it. It never changes; what each site made of it is kept beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Operation {
+    pub id: OpId,
+    pub token: Token,
+    pub time: Stamp,
+    /// What its origin had executed of this set.
+    pub after: Vector,
+    /// The set's epoch at its origin.
+    pub epoch: u64,
+    pub verb: Verb,
+    pub touches: Footprint,
+    pub recognise: Recognise,
+    pub needs: Vec<Need>,
+    pub request: Request,
+    /// Its origin's signature over all of the above. Opaque here: whoever sends makes it for own
+    /// operations, whoever receives has checked it before the engine sees the operation.
+    pub signature: Vec<u8>,
+}
+
+impl Operation {
+    pub fn rank(&self) -> Rank {
+        Rank {
+            time: self.time,
+            id: self.id.clone(),
+        }
+    }
+
+    /// Whether neither origin had executed the other's operation.
+    pub fn is_concurrent_with(&self, other: &Self) -> bool {
+        self.id != other.id && !self.after.includes(&other.id) && !other.after.includes(&self.id)
+    }
+
+    /// What the operation counts for in a log that is bounded by bytes.
+    pub fn bytes(&self) -> u64 {
+        const RECORD_BYTES: u64 = 256;
+        RECORD_BYTES + (self.request.path.len() + self.request.body.inline_len()) as u64
+    }
+}
+
+/// What an operation does. Chosen by the glue where the request was accepted, and recorded, so that
+/// all sites read it the same way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verb {
+    /// Makes the resource; the first operation of every set.
+    Create(Box<Birth>),
+    /// Sets the whole state.
+    Replace,
+    /// Sets a part of the state: merge patch, apply, or the difference that another patch made.
+    Merge,
+    /// Anything else.
+    Action { commutes: bool, idempotent: bool },
+    Delete,
+    /// A site joins; `stay` numbers its stays in the set.
+    Join { site: SiteName, stay: u32 },
+    /// A site leaves in good order: its operations are kept, its replica is deleted.
+    Leave { site: SiteName },
+    /// A site is removed without being asked. Raises the epoch.
+    Expel { site: SiteName },
+    /// An operator has dealt with a conflict.
+    Dismiss { loser: OpId },
+}
+
+impl Verb {
+    /// Whether the application sees the operation; the others only change the set's record.
+    pub fn is_for_application(&self) -> bool {
+        matches!(
+            self,
+            Self::Create(_) | Self::Replace | Self::Merge | Self::Action { .. } | Self::Delete
+        )
+    }
+
+    /// Whether executing it again leaves the resource as it is.
+    pub fn is_idempotent(&self) -> bool {
+        match self {
+            Self::Replace | Self::Merge | Self::Delete => true,
+            Self::Action { idempotent, .. } => *idempotent,
+            _ => false,
+        }
+    }
+
+    /// Whether it may be executed again to restore the order after a late operation.
+    pub fn may_follow_again(&self) -> bool {
+        matches!(self, Self::Replace | Self::Merge)
+    }
+}
+
+/// What all sites must know to begin a set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Birth {
+    pub service: ServiceName,
+    pub kind: String,
+    /// The id, where the client chose it: the same at all sites.
+    pub name: Option<String>,
+    pub sites: BTreeSet<SiteName>,
+}
+
+/// The parts of the resource that an operation reads or writes, as the glue tells them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Footprint {
+    Whole,
+    /// Pointers into the state. One is within another if it continues it at a `/`.
+    Parts(BTreeSet<String>),
+}
+
+impl Footprint {
+    pub fn parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::Parts(parts.into_iter().map(str::to_owned).collect())
+    }
+
+    pub fn meets(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Whole, Self::Whole) => true,
+            (Self::Whole, Self::Parts(parts)) | (Self::Parts(parts), Self::Whole) => !parts.is_empty(),
+            (Self::Parts(a), Self::Parts(b)) => {
+                a.iter().any(|a| b.iter().any(|b| within(a, b) || within(b, a)))
+            }
+        }
+    }
+
+    pub fn contains(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Whole, _) => true,
+            (Self::Parts(_), Self::Whole) => false,
+            (Self::Parts(a), Self::Parts(b)) => b.iter().all(|b| a.iter().any(|a| within(b, a))),
+        }
+    }
+}
+
+fn within(inner: &str, outer: &str) -> bool {
+    inner
+        .strip_prefix(outer)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// How a site finds out after a crash whether a create has executed. A name alone proves nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Recognise {
+    Nothing,
+    /// The application takes an `Idempotency-Key`: the request may be repeated with the token.
+    Key,
+    /// The token is left in a field that can be searched for.
+    Marker,
+    /// The id was chosen by an agent: a repeated create that meets it has met its own work.
+    ChosenId,
+}
+
+/// Another set that an operation waits for at each site.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Need {
+    pub set: MetaId,
+    /// False: its replica must exist here (a parent or a reference). True: it must be gone (a child of
+    /// what is deleted).
+    pub gone: bool,
+}
+
+/// The request to repeat, with the resource's id as a hole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Body,
+    pub scope: String,
+    /// The caller, as verified where the request was accepted.
+    pub caller: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Body {
+    Inline(Vec<u8>),
+    /// In the payload spool, by hash.
+    Spooled { hash: [u8; 32], bytes: u64 },
+}
+
+impl Body {
+    fn inline_len(&self) -> usize {
+        match self {
+            Self::Inline(bytes) => bytes.len(),
+            Self::Spooled { .. } => 0,
+        }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inline(bytes) => write!(f, "{} bytes", bytes.len()),
+            Self::Spooled { bytes, .. } => write!(f, "{bytes} spooled bytes"),
+        }
+    }
+}
+
+/// A caller's credential, sealed by the agent. Never printed.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret(pub Vec<u8>);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// A write that is not yet an operation: what the agent made of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Draft {
+    /// Minted by the agent for this request alone.
+    pub token: Token,
+    pub verb: Verb,
+    pub touches: Footprint,
+    pub recognise: Recognise,
+    pub needs: Vec<Need>,
+    pub request: Request,
+    pub credential: Option<Secret>,
+}

@@ -1,0 +1,194 @@
+//! One replica set as one site knows it.
+
+mod entry;
+mod job;
+mod peer;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use cheops_types::{ServiceName, SiteName};
+use serde::{Deserialize, Serialize};
+
+pub use entry::{Entry, Outcome, State, Why};
+pub use job::{Install, Job, Phase, Work};
+pub use peer::{Fence, Peer, Want};
+pub use view::{OperationView, SetView};
+
+use crate::{Author, Birth, Conflict, Draft, LocalId, MetaId, OpId, Operation, Rank, Site, Vector};
+
+/// What identifies the resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    pub meta: MetaId,
+    pub service: ServiceName,
+    pub kind: String,
+    /// The id, where the client chose it.
+    pub name: Option<String>,
+}
+
+/// Whether this site is part of the set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Standing {
+    Member,
+    /// It left in good order.
+    Left,
+    /// The others went on without it; what only this site had waits here as conflicts.
+    Expelled,
+}
+
+/// A site of the set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    pub stay: u32,
+    /// The operation by which it joined; none for the first sites.
+    pub joined: Option<OpId>,
+    /// The operation by which it leaves; it is gone once it has executed that.
+    pub leaving: Option<OpId>,
+}
+
+/// Everything that one site keeps about one replica set. The caller persists it whole, together with
+/// [`Site`], before it releases the effects of a step.
+///
+/// What is in `held` is in the log unless it was pruned; what is in `done` has an outcome here.
+/// `done` never exceeds `held`, `pruned` never exceeds `done`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Set {
+    pub(crate) record: Record,
+    pub(crate) epoch: u64,
+    pub(crate) standing: Standing,
+    pub(crate) members: BTreeMap<SiteName, Member>,
+    /// Sites that were removed by force, with the epoch that removed them.
+    pub(crate) expelled: BTreeMap<SiteName, u64>,
+    /// This site's replica.
+    pub(crate) local: Option<LocalId>,
+    /// Why this site's replica is not what it should be: the refused operation and its status.
+    pub(crate) degraded: Option<Degraded>,
+    /// The delete, once it has executed here.
+    pub(crate) deleted: Option<OpId>,
+    /// In the order of the set.
+    #[serde(with = "crate::pairs")]
+    pub(crate) log: BTreeMap<Rank, Entry>,
+    pub(crate) held: Vector,
+    pub(crate) done: Vector,
+    pub(crate) pruned: Vector,
+    /// The last operation for the application, in the order of the set.
+    pub(crate) last: Option<Rank>,
+    #[serde(with = "crate::pairs")]
+    pub(crate) conflicts: BTreeMap<OpId, Conflict>,
+    /// Losers that an operator has dealt with.
+    pub(crate) dismissed: BTreeSet<OpId>,
+    pub(crate) peers: BTreeMap<SiteName, Peer>,
+    /// The one execution that is under way or in doubt.
+    pub(crate) job: Option<Job>,
+    /// Accepted, not begun. Nobody waits for them after a restart.
+    pub(crate) queue: VecDeque<Draft>,
+    /// State from another replica that is to become this one's.
+    pub(crate) install: Option<Install>,
+    /// A digest of this replica is to be read and told.
+    pub(crate) check: bool,
+    /// The digest last read here, and what had executed then.
+    pub(crate) digest: Option<(Vector, Digest)>,
+}
+
+/// What is compared between replicas: a digest of what the glue says matters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest(pub Vec<u8>);
+
+/// A replica that could not follow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Degraded {
+    pub operation: Option<OpId>,
+    pub status: u16,
+}
+
+impl Set {
+    pub(crate) fn born(meta: &MetaId, birth: &Birth) -> Self {
+        let member = Member {
+            stay: 0,
+            joined: None,
+            leaving: None,
+        };
+        Self::new(
+            Record {
+                meta: meta.clone(),
+                service: birth.service.clone(),
+                kind: birth.kind.clone(),
+                name: birth.name.clone(),
+            },
+            birth
+                .sites
+                .iter()
+                .map(|site| (site.clone(), member.clone()))
+                .collect(),
+        )
+    }
+
+    pub(crate) fn new(record: Record, members: BTreeMap<SiteName, Member>) -> Self {
+        Self {
+            record,
+            epoch: 0,
+            standing: Standing::Member,
+            members,
+            expelled: BTreeMap::new(),
+            local: None,
+            degraded: None,
+            deleted: None,
+            log: BTreeMap::new(),
+            held: Vector::new(),
+            done: Vector::new(),
+            pruned: Vector::new(),
+            last: None,
+            conflicts: BTreeMap::new(),
+            dismissed: BTreeSet::new(),
+            peers: BTreeMap::new(),
+            job: None,
+            queue: VecDeque::new(),
+            install: None,
+            check: false,
+            digest: None,
+        }
+    }
+
+    /// The author that this site is in this set.
+    pub(crate) fn author(&self, site: &Site) -> Author {
+        Author {
+            site: site.name().clone(),
+            incarnation: site.incarnation(),
+            stay: self.members.get(site.name()).map_or(0, |member| member.stay),
+        }
+    }
+
+    /// The other members.
+    pub(crate) fn others(&self, here: &SiteName) -> Vec<SiteName> {
+        self.members.keys().filter(|site| *site != here).cloned().collect()
+    }
+
+    pub(crate) fn peer(&mut self, site: &SiteName) -> &mut Peer {
+        self.peers.entry(site.clone()).or_default()
+    }
+
+    pub(crate) fn entry(&self, id: &OpId) -> Option<&Entry> {
+        self.log.values().find(|entry| entry.op.id == *id)
+    }
+
+    pub(crate) fn entry_mut(&mut self, id: &OpId) -> Option<&mut Entry> {
+        self.log.values_mut().find(|entry| entry.op.id == *id)
+    }
+
+    /// The delete that is known here, executed or not.
+    pub(crate) fn known_delete(&self) -> Option<&Operation> {
+        self.log
+            .values()
+            .map(|entry| &entry.op)
+            .find(|op| matches!(op.verb, crate::Verb::Delete))
+    }
+
+    /// Whether everything that is held has executed, in order, and nothing is under way.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.job.is_none()
+            && self.install.is_none()
+            && self.held == self.done
+            && self.log.values().all(|entry| !entry.redo)
+    }
+}

@@ -1,0 +1,104 @@
+//! What a site keeps beside its sets.
+
+use cheops_types::{HybridClock, SiteName};
+use serde::{Deserialize, Serialize};
+
+use crate::Rules;
+
+/// One site's own state, persisted with every step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Site {
+    name: SiteName,
+    incarnation: u64,
+    pub(crate) clock: HybridClock,
+    tickets: u64,
+}
+
+impl Site {
+    /// A site whose store is new or restored. `incarnation` must be greater than every earlier one of
+    /// this site; milliseconds since 1970 will do.
+    pub fn new(name: SiteName, incarnation: u64) -> Self {
+        Self {
+            name,
+            incarnation,
+            clock: HybridClock::default(),
+            tickets: 0,
+        }
+    }
+
+    pub fn name(&self) -> &SiteName {
+        &self.name
+    }
+
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    pub fn clock(&self) -> &HybridClock {
+        &self.clock
+    }
+
+    pub(crate) fn ticket(&mut self) -> u64 {
+        self.tickets += 1;
+        self.tickets
+    }
+}
+
+/// What a step may know of the world.
+#[derive(Clone, Copy)]
+pub struct Context<'c> {
+    /// The wall clock of this site.
+    pub now_ms: u64,
+    pub tuning: &'c Tuning,
+    pub rules: &'c dyn Rules,
+}
+
+/// Times and bounds of the engine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tuning {
+    /// An operation whose time is further ahead of the wall clock is quarantined.
+    pub ahead_max_ms: u64,
+    pub retry_min_ms: u64,
+    pub retry_max_ms: u64,
+    /// Between two tries of an operation that the application does not let through.
+    pub blocked_retry_ms: u64,
+    /// How long an application may still be working on a request that got no answer.
+    pub settle_ms: u64,
+    pub resend_min_ms: u64,
+    pub resend_max_ms: u64,
+    pub batch_max_ops: usize,
+    pub batch_max_bytes: u64,
+    /// Beyond this, what only absent sites still need is dropped; they get a snapshot instead.
+    pub log_max_bytes: u64,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            ahead_max_ms: 60_000,
+            retry_min_ms: 200,
+            retry_max_ms: 60_000,
+            blocked_retry_ms: 60_000,
+            settle_ms: 60_000,
+            resend_min_ms: 1_000,
+            resend_max_ms: 60_000,
+            batch_max_ops: 256,
+            batch_max_bytes: 1024 * 1024,
+            log_max_bytes: 64 * 1024 * 1024,
+        }
+    }
+}
+
+impl Tuning {
+    pub(crate) fn retry_ms(&self, tries: u32) -> u64 {
+        backoff(self.retry_min_ms, self.retry_max_ms, tries)
+    }
+
+    pub(crate) fn resend_ms(&self, tries: u32) -> u64 {
+        backoff(self.resend_min_ms, self.resend_max_ms, tries)
+    }
+}
+
+fn backoff(min_ms: u64, max_ms: u64, tries: u32) -> u64 {
+    min_ms.saturating_mul(1 << tries.min(20)).min(max_ms)
+}

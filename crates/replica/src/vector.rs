@@ -1,0 +1,76 @@
+//! What a site has of a set's operations: per author, all up to a number.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{Author, OpId};
+
+/// A version vector. It says "all of this author's operations up to this one", so it stays short
+/// whatever was pruned.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Vector(BTreeMap<Author, u64>);
+
+impl Vector {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of the author's last operation, 0 when there is none.
+    pub fn last(&self, author: &Author) -> u64 {
+        self.0.get(author).copied().unwrap_or(0)
+    }
+
+    pub fn includes(&self, id: &OpId) -> bool {
+        id.seq <= self.last(&id.author)
+    }
+
+    /// Whether `id` is the author's next one.
+    pub fn precedes(&self, id: &OpId) -> bool {
+        id.seq == self.last(&id.author) + 1
+    }
+
+    /// Whether everything in `other` is in this one.
+    pub fn covers(&self, other: &Self) -> bool {
+        other.0.iter().all(|(author, seq)| *seq <= self.last(author))
+    }
+
+    /// Adds one operation.
+    ///
+    /// # Panics
+    /// When it is not its author's next one: a vector has no gaps.
+    pub fn advance(&mut self, id: &OpId) {
+        assert!(self.precedes(id), "{id} does not follow {self:?}");
+        self.0.insert(id.author.clone(), id.seq);
+    }
+
+    /// Adds everything that is in `other`.
+    pub fn join(&mut self, other: &Self) {
+        for (author, seq) in &other.0 {
+            if *seq > self.last(author) {
+                self.0.insert(author.clone(), *seq);
+            }
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&Author, u64)> {
+        self.0.iter().map(|(author, seq)| (author, *seq))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// As a list of pairs, so that formats whose maps have text keys can hold it.
+impl Serialize for Vector {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Vector {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::deserialize(deserializer).map(|pairs| Self(pairs.into_iter().collect()))
+    }
+}

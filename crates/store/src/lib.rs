@@ -1,0 +1,34 @@
+//! What a site remembers: typed tables with secondary indexes and atomic sessions over an ordered
+//! key/value engine, payloads as files named by their hash, and secrets sealed with the site's key.
+//!
+//! A session is durable as a whole before anyone is told that it succeeded, and indexes never differ
+//! from their tables. Reads never wait for writes. Nothing here reads a clock, the environment or a
+//! source of randomness (the caller hands randomness in), and nothing knows what the records mean.
+
+pub mod conformance;
+mod engine;
+mod error;
+mod format;
+mod key;
+mod lock;
+mod seal;
+mod session;
+mod span;
+mod spool;
+mod store;
+mod table;
+pub mod tables;
+mod value;
+
+pub use engine::{Batch, Engine, EngineError, KeyRange, MemoryEngine, RedbEngine, Snapshot, Visit};
+pub use error::Error;
+pub use format::{FORMAT, Incarnation, OpenError};
+pub use key::{BadKey, Key, KeyReader, write_bytes};
+pub use seal::{Entropy, SealError, Sealed, SiteKey};
+pub use session::{Read, ReadSession, Row, WriteSession};
+pub use span::Span;
+pub use spool::{
+    PartialId, Payload, PayloadHash, PayloadReader, PayloadRef, Spool, SpoolError, SpoolWriter, release, retain,
+};
+pub use store::{Options, Pending, Store};
+pub use table::{Index, IndexRows, Table};

@@ -1,0 +1,169 @@
+//! The store of one site: opened once, used through cheap handles.
+
+use std::{
+    fmt,
+    path::Path,
+    sync::{
+        Arc,
+        mpsc::{SyncSender, TrySendError, sync_channel},
+    },
+    thread::{self, JoinHandle},
+};
+
+use cheops_types::{Limit, Limits};
+
+use crate::{
+    engine::{Engine, RedbEngine},
+    error::Error,
+    format::{self, Incarnation, MIGRATIONS, OpenError},
+    lock::Lock,
+    session::{ReadSession, WriteSession},
+};
+
+mod pending;
+mod writer;
+
+pub use pending::Pending;
+
+use writer::{Change, Job, Writer};
+
+/// How a store is opened.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Pages that the engine keeps in memory.
+    pub cache_bytes: usize,
+    /// Changes that wait for the writer.
+    pub queue_max: usize,
+    /// Changes that share one commit.
+    pub group_max: usize,
+    /// The identity of the store if it is created now.
+    pub incarnation: Incarnation,
+    /// The file was restored from a copy: it takes `incarnation` although it has one already.
+    pub restored: bool,
+}
+
+impl Options {
+    pub fn new(incarnation: Incarnation, limits: &Limits) -> Self {
+        Self {
+            cache_bytes: limits.store_cache_bytes,
+            queue_max: limits.store_queue_max,
+            group_max: limits.store_group_max,
+            incarnation,
+            restored: false,
+        }
+    }
+}
+
+/// A handle of the store. Reads take a snapshot on the caller's thread. Writes are queued to one
+/// writer thread, which commits all that wait together. When the last handle is dropped, the queue
+/// is worked off and the file closed.
+#[derive(Clone)]
+pub struct Store(Arc<Inner>);
+
+struct Inner {
+    engine: Arc<dyn Engine>,
+    queue: Option<SyncSender<Box<dyn Job>>>,
+    writer: Option<JoinHandle<()>>,
+    queue_max: usize,
+    incarnation: Incarnation,
+    created: bool,
+    // Last, so that it is released when the file is closed.
+    _lock: Option<Lock>,
+}
+
+impl Store {
+    /// Opens the store in the directory `data`, which must exist, or creates it there.
+    pub fn open(data: &Path, options: &Options) -> Result<Self, OpenError> {
+        let lock = Lock::take(data)?;
+        let engine = RedbEngine::open(&data.join("store.redb"), options.cache_bytes)?;
+        Self::start(Arc::new(engine), options, Some(lock))
+    }
+
+    /// Over an engine that nobody else uses.
+    pub fn with_engine(engine: impl Engine, options: &Options) -> Result<Self, OpenError> {
+        Self::start(Arc::new(engine), options, None)
+    }
+
+    fn start(engine: Arc<dyn Engine>, options: &Options, lock: Option<Lock>) -> Result<Self, OpenError> {
+        let meta = format::prepare(&*engine, options, MIGRATIONS)?;
+        let (queue, jobs) = sync_channel(options.queue_max);
+        let writer = Writer {
+            engine: Arc::clone(&engine),
+            queue: jobs,
+            group_max: options.group_max.max(1),
+            commits: meta.commits,
+        };
+        let writer = thread::Builder::new()
+            .name("store-writer".into())
+            .spawn(move || writer.run())
+            .map_err(|error| OpenError::Thread(error.to_string()))?;
+        Ok(Self(Arc::new(Inner {
+            engine,
+            queue: Some(queue),
+            writer: Some(writer),
+            queue_max: options.queue_max,
+            incarnation: meta.incarnation,
+            created: meta.created,
+            _lock: lock,
+        })))
+    }
+
+    /// What is committed now.
+    pub fn read(&self) -> Result<ReadSession, Error> {
+        Ok(ReadSession::new(self.0.engine.snapshot()?))
+    }
+
+    /// Queues a change. Sessions run one after another, in the order in which they were queued; each
+    /// is durable when its [`Pending`] says so. The closure runs on the writer's thread: it decides
+    /// and returns, it waits for nothing. An error that it returns undoes it and nothing else.
+    pub fn write<T, F>(&self, change: F) -> Result<Pending<T>, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut WriteSession<'_>) -> Result<T, Error> + Send + 'static,
+    {
+        let queue = self.0.queue.as_ref().ok_or(Error::Closed)?;
+        let (promise, pending) = pending::pending();
+        match queue.try_send(Box::new(Change { change, promise })) {
+            Ok(()) => Ok(pending),
+            Err(TrySendError::Full(_)) => {
+                Limit::StoreQueue.hit();
+                Err(Error::Busy {
+                    queue_max: self.0.queue_max,
+                })
+            }
+            Err(TrySendError::Disconnected(_)) => Err(Error::Closed),
+        }
+    }
+
+    /// The identity of this store's history: another one when it was lost or restored.
+    pub fn incarnation(&self) -> Incarnation {
+        self.0.incarnation
+    }
+
+    /// Whether the history begins with this opening: what other sites know of us is not in here.
+    pub fn is_new(&self) -> bool {
+        self.0.created
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(writer) = self.writer.take() {
+            // A session may have held the last handle: a thread cannot wait for itself.
+            if writer.thread().id() != thread::current().id() {
+                // A panic of a session has been seen by everyone who waited for it.
+                let _ = writer.join();
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("incarnation", &self.0.incarnation).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

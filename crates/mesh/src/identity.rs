@@ -5,6 +5,7 @@ mod tests;
 
 use std::{fmt, time::Duration};
 
+use cheops_net::SITE_URI_PREFIX;
 use cheops_types::SiteName;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -12,9 +13,6 @@ use rcgen::{
 };
 use rustls_pki_types::{CertificateDer, UnixTime, pem::PemObject};
 use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, KeyUsage, anchor_from_trusted_cert};
-
-/// What a site's URI subject alternative name begins with; the site's name follows.
-pub const SITE_URI_PREFIX: &str = "cheops:site:";
 
 /// The last second of the year 9999, after which X.509 has no dates.
 const LAST_DATE_UNIX_S: u64 = 253_402_300_799;

@@ -8,6 +8,5 @@ mod identity;
 mod table;
 
 pub use heartbeat::{Pulses, beat};
-
-pub use identity::{Credentials, IdentityError, MeshCa, SITE_URI_PREFIX, Validity, verify};
+pub use identity::{Credentials, IdentityError, MeshCa, Validity, verify};
 pub use table::Table;

@@ -31,5 +31,5 @@ pub use peer::{Bulk, PeerLink, PeerOptions};
 pub use replay::Replay;
 pub use send_error::{SendError, SendErrorKind};
 pub use serve::{Connection, Handler, Hold, ServeOptions};
-pub use tls::{MeshTls, TlsError, client_tls, server_tls};
+pub use tls::{MeshTls, SITE_URI_PREFIX, TlsError, client_tls, server_tls};
 pub use upstream::{Upstream, UpstreamHttp, UpstreamOptions, UpstreamTarget};

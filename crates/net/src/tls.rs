@@ -19,7 +19,7 @@ use rustls_pki_types::{
 };
 
 /// What a site's certificate says it is: `cheops:site:<name>` as its only URI name.
-const SITE_URI_PREFIX: &str = "cheops:site:";
+pub const SITE_URI_PREFIX: &str = "cheops:site:";
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {

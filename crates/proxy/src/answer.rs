@@ -1,7 +1,9 @@
 //! The one place where outcomes become HTTP.
 
 use cheops_net::{Body, SendError, SendErrorKind};
-use cheops_types::{Code, Outcome, Problem, Receipt, ServiceName, SiteName, VerbClass, headers};
+use cheops_types::{
+    Code, Outcome, PlanKind, Problem, Receipt, ServiceName, SiteName, VerbClass, Visit, headers,
+};
 use http::{
     HeaderName, HeaderValue, Response, StatusCode,
     header::{CONTENT_LENGTH, CONTENT_TYPE},
@@ -27,6 +29,14 @@ pub(crate) fn drop_body(response: &mut Response<Body>) {
         let length = HeaderValue::from(bytes.len());
         response.headers_mut().entry(CONTENT_LENGTH).or_insert(length);
     }
+}
+
+/// An error answer with a receipt of its own: a request that stayed here, or was refused.
+pub(crate) fn failure(problem: &Problem, here: &SiteName, outcome: Outcome) -> Response<Body> {
+    let mut response = self::problem(problem);
+    let visit = Visit::failed(here, outcome, problem.code.as_str());
+    put_receipt(&mut response, &Receipt::new(PlanKind::Local, vec![visit]));
+    response
 }
 
 pub(crate) fn put_receipt(response: &mut Response<Body>, receipt: &Receipt) {

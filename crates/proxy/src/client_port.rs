@@ -4,9 +4,7 @@ use std::{pin::pin, rc::Rc, sync::Arc};
 
 use cheops_net::{Body, Connection, Expired, SendError};
 use cheops_scope::{ParseLimits, read};
-use cheops_types::{
-    Code, Limit, Limits, Outcome, PlanKind, Problem, Receipt, ServiceName, SiteName, Visit, headers,
-};
+use cheops_types::{Code, Limit, Limits, Problem, ServiceName, VerbClass, headers};
 use http::{HeaderMap, Request, Response, request};
 use hyper::body::Incoming;
 
@@ -35,17 +33,8 @@ pub(crate) async fn handle(
     match find_flow(core, connection.tag.role, service, &mut head.headers, facts) {
         Ok(None) => plain(core, connection, service, head, facts, incoming).await,
         Ok(Some(flow)) => Box::pin(scoped(core, connection, service, head, facts, incoming, flow)).await,
-        Err(problem) => refuse(core, &problem),
+        Err(problem) => core.refuse(&problem),
     }
-}
-
-/// An answer to a request that executed nowhere.
-fn refuse(core: &Core, problem: &Problem) -> Response<Body> {
-    core.counters.add(Counted::Problems);
-    let mut response = answer::problem(problem);
-    let visit = Visit::failed(&core.world.site, Outcome::NotExecuted, problem.code.as_str());
-    answer::put_receipt(&mut response, &Receipt::new(PlanKind::Local, vec![visit]));
-    response
 }
 
 // === steps 1 to 3: identify, scope, check ===
@@ -141,27 +130,19 @@ async fn scoped(
 ) -> Response<Body> {
     core.counters.add(Counted::Scoped);
     let wish = Wish::take(&mut head, facts, &incoming);
-    if let Err(problem) = prepare(&mut head, facts, service) {
-        return refuse(core, &problem);
+    if let Err(problem) = head::prepare(&mut head, facts, service, false) {
+        return core.refuse(&problem);
     }
     let job = Job::new(core.clone(), service.clone(), head, flow);
     let view = WorldView::new(&core.world, core.shared.distances.load_full());
     let plan = match cheops_plan::plan(&service.name, job.verb, Some(&job.carried().scope), &view) {
         Ok(plan) => plan,
-        Err(refusal) => return refuse(core, &refusal.to_problem()),
+        Err(refusal) => return core.refuse(&refusal.to_problem()),
     };
     match wish {
         Some(wish) => tunnel::scoped(job, &plan, wish, connection.hold()).await,
         None => execute::execute(job, &plan, Body::from(incoming)).await,
     }
-}
-
-fn prepare(head: &mut request::Parts, facts: Facts, service: &Service) -> Result<(), Problem> {
-    head::check_coding(&head.headers, facts)?;
-    head::normalise_target(head, false, || service.upstream.target().authority())?;
-    head::join_cookies(head, facts);
-    head::clean_request(&mut head.headers, facts);
-    head::add_via(head, facts, &service.via)
 }
 
 async fn plain(
@@ -174,8 +155,8 @@ async fn plain(
 ) -> Response<Body> {
     core.counters.add(Counted::Plain);
     let wish = Wish::take(&mut head, facts, &incoming);
-    if let Err(problem) = prepare(&mut head, facts, service) {
-        return refuse(core, &problem);
+    if let Err(problem) = head::prepare(&mut head, facts, service, false) {
+        return core.refuse(&problem);
     }
     let method = head.method.clone();
     let (body, progress) = Body::from(incoming).watch();
@@ -197,19 +178,16 @@ async fn plain(
         }
     };
     core.counters.add(Counted::Problems);
-    failed(&core.world.site, service, &method, &error)
-}
-
-/// An error answer is not on the fast path any more: it says what is known about execution.
-fn failed(here: &SiteName, service: &Service, method: &http::Method, error: &SendError) -> Response<Body> {
+    // Not on the fast path any more: the answer says what is known about execution.
     let verb = if method.is_safe() {
-        cheops_types::VerbClass::ReadOne
+        VerbClass::ReadOne
     } else {
-        cheops_types::VerbClass::Action
+        VerbClass::Action
     };
-    let problem = answer::upstream_problem(error, here, &service.name, verb);
-    let mut response = answer::problem(&problem);
-    let visit = Visit::failed(here, error.outcome, problem.code.as_str());
-    answer::put_receipt(&mut response, &Receipt::new(PlanKind::Local, vec![visit]));
-    response
+    let here = &core.world.site;
+    answer::failure(
+        &answer::upstream_problem(&error, here, &service.name, verb),
+        here,
+        error.outcome,
+    )
 }

@@ -2,10 +2,11 @@
 
 use std::{collections::HashMap, rc::Rc, sync::Arc};
 
-use cheops_net::{Clock, PeerLink, PeerOptions, Upstream, UpstreamOptions, UpstreamTarget};
-use cheops_types::{Limits, ServiceName, SiteName};
+use cheops_net::{Body, Clock, PeerLink, PeerOptions, Upstream, UpstreamOptions, UpstreamTarget};
+use cheops_types::{Limits, Outcome, Problem, ServiceName, SiteName};
+use http::Response;
 
-use crate::{Counters, Shared, World, gather::Memory, head::Via};
+use crate::{Counted, Counters, Shared, World, answer, gather::Memory, head::Via};
 
 /// A service as one core sees it.
 pub(crate) struct Service {
@@ -77,6 +78,12 @@ impl Core {
 
     pub(crate) fn peers(&self) -> impl Iterator<Item = &Rc<PeerLink>> {
         self.peers.values()
+    }
+
+    /// The answer to a request that certainly executed nowhere; a peer may go elsewhere with it.
+    pub(crate) fn refuse(&self, problem: &Problem) -> Response<Body> {
+        self.counters.add(Counted::Problems);
+        answer::failure(problem, &self.world.site, Outcome::NotExecuted)
     }
 
     pub(crate) fn limits(&self) -> &Limits {

@@ -10,6 +10,8 @@ use http::{
     request,
 };
 
+use crate::core::Service;
+
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
@@ -63,8 +65,22 @@ impl Facts {
     }
 }
 
+/// Makes a head fit for the next hop. `keeps_host`: the caller is an agent, whose authority is a site.
+pub(crate) fn prepare(
+    head: &mut request::Parts,
+    facts: Facts,
+    service: &Service,
+    keeps_host: bool,
+) -> Result<(), Problem> {
+    check_coding(&head.headers, facts)?;
+    normalise_target(head, keeps_host, || service.upstream.target().authority())?;
+    join_cookies(head, facts);
+    clean_request(&mut head.headers, facts);
+    add_via(head, facts, &service.via)
+}
+
 /// Refuses a body in a coding that this hop would take off without undoing it.
-pub(crate) fn check_coding(headers: &HeaderMap, facts: Facts) -> Result<(), Problem> {
+fn check_coding(headers: &HeaderMap, facts: Facts) -> Result<(), Problem> {
     if !facts.rare {
         return Ok(());
     }
@@ -80,7 +96,7 @@ pub(crate) fn check_coding(headers: &HeaderMap, facts: Facts) -> Result<(), Prob
 }
 
 /// Takes the headers off a request that end at this hop or that only agents may write.
-pub(crate) fn clean_request(headers: &mut HeaderMap, facts: Facts) {
+fn clean_request(headers: &mut HeaderMap, facts: Facts) {
     let wants_trailers = facts.te && headers.get_all(TE).iter().any(|value| lists(value, "trailers"));
     clean(headers, facts);
     if facts.expect {
@@ -99,7 +115,7 @@ pub(crate) fn clean_request(headers: &mut HeaderMap, facts: Facts) {
 }
 
 /// HTTP/2 clients may send a cookie header in pieces, of which HTTP/1.1 services read one.
-pub(crate) fn join_cookies(head: &mut request::Parts, facts: Facts) {
+fn join_cookies(head: &mut request::Parts, facts: Facts) {
     if !facts.cookie || head.version != Version::HTTP_2 || head.headers.get_all(COOKIE).iter().count() < 2 {
         return;
     }
@@ -205,7 +221,7 @@ pub(crate) fn wants_upgrade(head: &request::Parts, facts: Facts) -> bool {
 
 /// Puts the target in origin form with a `Host`, as every next hop wants it. A client of HTTP/1.0
 /// need not send one; then it is `authority`, the service's own.
-pub(crate) fn normalise_target(
+fn normalise_target(
     head: &mut request::Parts,
     keeps_host: bool,
     authority: impl FnOnce() -> String,
@@ -289,7 +305,7 @@ impl Via {
 }
 
 /// Adds this hop to `Via`, or refuses a request that was here before.
-pub(crate) fn add_via(head: &mut request::Parts, facts: Facts, via: &Via) -> Result<(), Problem> {
+fn add_via(head: &mut request::Parts, facts: Facts, via: &Via) -> Result<(), Problem> {
     if facts.via
         && head
             .headers

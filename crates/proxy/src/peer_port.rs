@@ -4,12 +4,12 @@ use std::{rc::Rc, sync::Arc};
 
 use cheops_net::{Body, Connection};
 use cheops_scope::{ParseLimits, Scope, read};
-use cheops_types::{Code, Outcome, Plan, PlanKind, Problem, Pulse, Receipt, SiteName, Visit, headers};
+use cheops_types::{Code, Plan, Problem, Pulse, SiteName, headers};
 use http::{HeaderValue, Request, Response, header::CONTENT_TYPE, request};
 use hyper::body::Incoming;
 
 use crate::{
-    Counted, Tag, answer, carry,
+    Counted, Tag, carry,
     core::{Core, Service},
     correlation::Carried,
     execute,
@@ -25,14 +25,14 @@ pub(crate) async fn handle(
 ) -> Response<Body> {
     let Some(peer) = &connection.peer else {
         let detail = "the peer port wants a certificate of the mesh that names a site";
-        return refuse(core, &Problem::new(Code::PeerRefused, detail));
+        return core.refuse(&Problem::new(Code::PeerRefused, detail));
     };
     if !core.world.sites.contains(peer) {
         let detail = format!(
             "site `{peer}` is not known at site `{}`: add it there under [sites]",
             core.world.site
         );
-        return refuse(core, &Problem::new(Code::PeerRefused, detail));
+        return core.refuse(&Problem::new(Code::PeerRefused, detail));
     }
     // A request for a service names it, whatever its path.
     let is_for_service = request.headers().contains_key(headers::PEER_SERVICE);
@@ -44,7 +44,7 @@ pub(crate) async fn handle(
     match admit(core, peer, head, &incoming) {
         Ok((job, None)) => execute::execute(job, &Plan::Local, Body::from(incoming)).await,
         Ok((job, Some(wish))) => tunnel::scoped(job, &Plan::Local, wish, connection.hold()).await,
-        Err(problem) => refuse(core, &problem),
+        Err(problem) => core.refuse(&problem),
     }
 }
 
@@ -54,15 +54,6 @@ fn heartbeat(core: &Core) -> Response<Body> {
     response
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
-}
-
-/// An answer to a request that certainly did not execute, which lets the other side go elsewhere.
-fn refuse(core: &Core, problem: &Problem) -> Response<Body> {
-    core.counters.add(Counted::Problems);
-    let mut response = answer::problem(problem);
-    let visit = Visit::failed(&core.world.site, Outcome::NotExecuted, problem.code.as_str());
-    answer::put_receipt(&mut response, &Receipt::new(PlanKind::Local, vec![visit]));
     response
 }
 
@@ -77,11 +68,7 @@ fn admit(
     let scope = read_scope(core, &head)?;
     let facts = Facts::of(&head.headers);
     let wish = Wish::take(&mut head, facts, incoming);
-    head::check_coding(&head.headers, facts)?;
-    head::normalise_target(&mut head, true, || service.upstream.target().authority())?;
-    head::join_cookies(&mut head, facts);
-    head::clean_request(&mut head.headers, facts);
-    head::add_via(&mut head, facts, &service.via)?;
+    head::prepare(&mut head, facts, &service, true)?;
     // A key that another agent minted means nothing here, and one of ours must not come from there.
     carry::strip_keys(
         &mut head.headers,

@@ -1,0 +1,326 @@
+//! One list out of the lists of several sites.
+
+use std::{pin::pin, sync::Arc};
+
+use bytes::Bytes;
+use cheops_glue::{GatherQuery, ListPage, ListShape, Merged, Part, Round, Share};
+use cheops_net::Body;
+use cheops_types::{Code, Limit, Outcome, Problem, SiteName, Visit};
+use futures_util::{StreamExt as _, stream};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri,
+    header::{
+        ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_MATCH,
+        IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, LINK, RANGE,
+    },
+    request,
+};
+
+use super::{
+    collect::{Held, collect},
+    is_down, nobody, rank,
+};
+use crate::{
+    attempt::{Answer, Attempt},
+    execute::Done,
+    head,
+    job::Job,
+    order::down_visit,
+};
+
+/// Request headers that speak of one site's answer and mean nothing for a merged one.
+const ABOUT_ONE: [HeaderName; 7] = [
+    RANGE,
+    IF_RANGE,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    IF_MODIFIED_SINCE,
+    IF_UNMODIFIED_SINCE,
+    ACCEPT_ENCODING,
+];
+/// Answer headers that describe the bytes of one site's answer.
+const ABOUT_BYTES: [HeaderName; 6] = [
+    CONTENT_LENGTH,
+    CONTENT_ENCODING,
+    ETAG,
+    LAST_MODIFIED,
+    ACCEPT_RANGES,
+    LINK,
+];
+
+/// What one site gave.
+struct Given {
+    visit: Visit,
+    workflow: Vec<Visit>,
+    /// The answer's place in memory.
+    _held: Option<Held>,
+    answer: Answer,
+}
+
+pub(super) async fn list(job: &Job, shape: &Arc<ListShape>, sites: &[SiteName], body: &Bytes) -> Done {
+    let query = match GatherQuery::parse(shape, job.head.uri.query(), job.core.limits()) {
+        Ok(query) => query,
+        Err(problem) => return Done::problem(problem),
+    };
+    let round = match query.round(sites) {
+        Ok(round) => round,
+        Err(problem) => return Done::problem(problem),
+    };
+    let parallel = job.core.limits().gather_parallel_max.max(1);
+    if round.fetches().len() > parallel {
+        Limit::GatherParallel.hit();
+    }
+    let asked = round
+        .fetches()
+        .iter()
+        .map(|fetch| ask(job, shape, &fetch.site, &fetch.query, body));
+    // Later sites are asked at the same time, but not waited for once the page is decided.
+    let mut asked = pin!(stream::iter(asked).buffered(parallel));
+    let (mut given, mut pages) = (Vec::new(), Vec::new());
+    while let Some((one, page)) = asked.next().await {
+        given.push(one);
+        pages.push(page);
+        if round.is_settled(&pages) {
+            break;
+        }
+    }
+    if pages.iter().any(Option::is_some) {
+        merged(job, &round, given, &pages)
+    } else {
+        not_a_list(given)
+    }
+}
+
+async fn ask(
+    job: &Job,
+    shape: &ListShape,
+    site: &SiteName,
+    query: &str,
+    body: &Bytes,
+) -> (Given, Option<ListPage>) {
+    if is_down(job, site) {
+        let problem = Problem::new(
+            Code::PeerDown,
+            format!("site `{site}` does not answer heartbeats"),
+        )
+        .at(site);
+        let given = Given {
+            visit: down_visit(site),
+            workflow: Vec::new(),
+            answer: Answer::Problem(problem),
+            _held: None,
+        };
+        return (given, None);
+    }
+    let mut head = head::copy(&job.head);
+    for name in ABOUT_ONE {
+        head.headers.remove(name);
+    }
+    head.headers
+        .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    if head.method == Method::HEAD {
+        head.method = Method::GET;
+    }
+    set_query(&mut head, query);
+    let attempt = job.attempt(site, head, Body::full(body.clone())).await;
+    read_page(job, shape, attempt).await
+}
+
+fn set_query(head: &mut request::Parts, query: &str) {
+    let path = head.uri.path();
+    let target = if query.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{path}?{query}")
+    };
+    if let Ok(uri) = Uri::try_from(target) {
+        head.uri = uri;
+    }
+}
+
+/// Reads an answer as a page of a list if it can be one; anything else stays as it is.
+async fn read_page(job: &Job, shape: &ListShape, attempt: Attempt) -> (Given, Option<ListPage>) {
+    let Attempt {
+        mut visit,
+        workflow,
+        answer,
+    } = attempt;
+    let response = match answer {
+        Answer::Response(response) if response.status().is_success() && is_json(response.headers()) => {
+            response
+        }
+        answer => {
+            return (
+                Given {
+                    visit,
+                    workflow,
+                    answer,
+                    _held: None,
+                },
+                None,
+            );
+        }
+    };
+    let (head, body) = response.into_parts();
+    match collect(body, &job.core.gather_memory, job.core.limits(), &job.core.clock).await {
+        Ok((bytes, held)) => {
+            let page = shape.read(bytes.clone()).ok();
+            let answer = Answer::Response(Response::from_parts(head, Body::full(bytes)));
+            (
+                Given {
+                    visit,
+                    workflow,
+                    answer,
+                    _held: Some(held),
+                },
+                page,
+            )
+        }
+        Err(code) => {
+            let detail = format!(
+                "the answer of site `{}` cannot be read: {}",
+                visit.site,
+                code.title()
+            );
+            let problem = Problem::new(code, detail).at(&visit.site);
+            visit.error = Some(code.as_str().to_owned());
+            (
+                Given {
+                    visit,
+                    workflow,
+                    answer: Answer::Problem(problem),
+                    _held: None,
+                },
+                None,
+            )
+        }
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) else {
+        return false;
+    };
+    let kind = value.split(';').next().unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case("application/json") || kind.to_ascii_lowercase().ends_with("+json")
+}
+
+fn merged(job: &Job, round: &Round<'_>, given: Vec<Given>, pages: &[Option<ListPage>]) -> Done {
+    let (mut answers, mut visits, mut workflow) = (Vec::new(), Vec::new(), Vec::new());
+    for one in given {
+        workflow.extend(one.workflow);
+        answers.push(one.answer);
+        visits.push(one.visit);
+    }
+    let Merged { body, parts, .. } = match round.merge(pages) {
+        Ok(merged) => merged,
+        Err(error) => {
+            return Done {
+                visits,
+                workflow,
+                ..Done::problem(error.into())
+            };
+        }
+    };
+    let mut complete = true;
+    let mut told = Vec::new();
+    for (mut visit, part) in visits.into_iter().zip(&parts) {
+        match part.share {
+            Share::Taken(items) => visit.items = Some(items),
+            Share::Missing => {
+                complete = false;
+                if visit.outcome == Outcome::Executed && visit.error.is_none() {
+                    visit.error = Some(Code::BodyUnreadable.as_str().to_owned());
+                }
+            }
+            Share::Later => continue,
+        }
+        told.push(visit);
+    }
+    if !complete && wants_whole(&job.head.headers) {
+        return Done {
+            visits: told,
+            workflow,
+            complete,
+            ..Done::problem(incomplete(&parts))
+        };
+    }
+    let first = parts
+        .iter()
+        .position(|part| matches!(part.share, Share::Taken(_)))
+        .unwrap_or(0);
+    let mut response = match answers.swap_remove(first) {
+        Answer::Response(response) => response,
+        Answer::Problem(_) => Response::new(Body::Empty),
+    };
+    for name in ABOUT_BYTES {
+        response.headers_mut().remove(name);
+    }
+    *response.status_mut() = StatusCode::OK;
+    response
+        .headers_mut()
+        .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    *response.body_mut() = if job.head.method == Method::HEAD {
+        Body::Empty
+    } else {
+        Body::full(body)
+    };
+    Done {
+        answer: Answer::Response(response),
+        visits: told,
+        workflow,
+        complete,
+    }
+}
+
+/// `Prefer: handling=strict`: a partial list is worse than none.
+fn wants_whole(headers: &HeaderMap) -> bool {
+    let values = headers
+        .get_all("prefer")
+        .into_iter()
+        .filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split([',', ';']))
+        .any(|preference| {
+            let preference: String = preference
+                .chars()
+                .filter(|c| !c.is_whitespace() && *c != '"')
+                .collect();
+            preference.eq_ignore_ascii_case("handling=strict")
+        })
+}
+
+fn incomplete(parts: &[Part]) -> Problem {
+    let missing = parts
+        .iter()
+        .filter(|part| part.share == Share::Missing)
+        .map(|part| format!("`{}`", part.site));
+    let missing: Vec<String> = missing.collect();
+    Problem::new(
+        Code::IncompleteList,
+        format!(
+            "no part of the list from {}; drop `Prefer: handling=strict` to get the others",
+            missing.join(", ")
+        ),
+    )
+}
+
+/// No site gave a list: the first in scope order that has something answers.
+fn not_a_list(given: Vec<Given>) -> Done {
+    let mut visits = Vec::new();
+    let mut workflow = Vec::new();
+    let mut answers = Vec::new();
+    for one in given {
+        workflow.extend(one.workflow);
+        answers.push((rank(&one.visit, &one.answer), one.answer));
+        visits.push(one.visit);
+    }
+    let best = answers.into_iter().min_by_key(|(rank, _)| *rank);
+    let answer = best.map_or_else(nobody, |(_, answer)| answer);
+    Done {
+        answer,
+        visits,
+        workflow,
+        complete: true,
+    }
+}

@@ -11,6 +11,7 @@ mod core;
 mod drain;
 mod executor;
 mod heard;
+mod http1;
 mod lane;
 mod peer;
 mod pool;

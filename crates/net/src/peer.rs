@@ -4,10 +4,7 @@ use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use cheops_types::{Limit, Limits, SiteName};
 use http::{Request, Response, Version};
-use hyper::{
-    client::conn::{http1, http2},
-    upgrade::OnUpgrade,
-};
+use hyper::{client::conn::http2, upgrade::OnUpgrade};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls_pki_types::ServerName;
 use std::time::Duration;
@@ -153,10 +150,7 @@ impl PeerLink {
             Err(error) => return Err(error.with_request(request)),
         };
         let failed = |error: hyper::Error| SendError::not_executed(SendErrorKind::Connect, describe(&error));
-        let mut builder = http1::Builder::new();
-        builder
-            .max_headers(self.options.head_fields_max)
-            .max_buf_size(self.options.head_max_bytes.max(64 * 1024));
+        let builder = crate::http1::client(self.options.head_fields_max, self.options.head_max_bytes);
         let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(failed)?;
         tokio::task::spawn_local(connection.with_upgrades());
         let mut response = sender

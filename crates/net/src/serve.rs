@@ -26,6 +26,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::{
     Body, Clock, Deadline, LocalExecutor,
     drain::{Drain, DrainMember},
+    http1::BUILT_IN_FIELDS_MAX,
     timer::CoarseTimer,
     tls::site_of,
 };
@@ -157,8 +158,10 @@ pub(crate) fn http_builder(options: &ServeOptions, timer: CoarseTimer) -> auto::
         .http1()
         .timer(timer)
         .header_read_timeout(Duration::from_millis(options.head_timeout_ms))
-        .max_headers(options.head_fields_max)
         .max_buf_size(options.head_max_bytes.max(8 * 1024));
+    if options.head_fields_max != BUILT_IN_FIELDS_MAX {
+        builder.http1().max_headers(options.head_fields_max);
+    }
     builder
         .http2()
         .timer(timer)

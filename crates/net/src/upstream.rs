@@ -247,11 +247,7 @@ impl Upstream {
     }
 
     fn http1(&self) -> http1::Builder {
-        let mut builder = http1::Builder::new();
-        builder
-            .max_headers(self.options.head_fields_max)
-            .max_buf_size(self.options.head_max_bytes.max(64 * 1024));
-        builder
+        crate::http1::client(self.options.head_fields_max, self.options.head_max_bytes)
     }
 
     async fn connect_http1(&self) -> Result<http1::SendRequest<Body>, SendError> {

@@ -1,1 +1,38 @@
-//! x
+//! The replication engine: one resource, many sites, nothing lost.
+//!
+//! A pure function of state and event: [`step`] changes a [`Set`] and gives [`Effect`]s, which the
+//! caller releases only after [`Site`] and [`Set`] are durable. It guarantees what the replication
+//! contract says (`docs/decisions/006-replication-engine.md` maps each rule to its place): what was
+//! acknowledged is not lost while a holder's disk lasts, nothing that is not harmless to repeat executes
+//! twice, and replicas that heard the same end up the same. It never reads a clock, makes up an id,
+//! talks to a network, a disk or an application.
+
+mod conflict;
+mod effect;
+mod event;
+mod id;
+mod message;
+mod operation;
+mod pairs;
+mod relation;
+mod rules;
+mod set;
+mod site;
+mod step;
+mod vector;
+
+pub use conflict::{Cause, Conflict};
+pub use effect::{Answer, Effect, Execution, Form, Reason};
+pub use event::{Attempt, Event, Found};
+pub use id::{Author, LocalId, MetaId, OpId, Rank, Token};
+pub use message::{Carried, Content, Message, Report, Snapshot};
+pub use operation::{Birth, Body, Draft, Footprint, Need, Operation, Recognise, Request, Secret, Verb};
+pub use relation::{Relation, loser, relation};
+pub use rules::{PlainRules, Presence, Reading, Rules, default_reading};
+pub use set::{
+    Degraded, Digest, Entry, Fence, Install, Job, Member, OperationView, Outcome, Passage, Peer, Phase, Record,
+    Set, Standing, State, Want, Why, Work,
+};
+pub use site::{Context, Site, Tuning};
+pub use step::{create, receive, step};
+pub use vector::Vector;

@@ -7,7 +7,7 @@ use cheops_types::SiteName;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Conflict, Degraded, Digest, Entry, LocalId, Member, MetaId, OpId, Operation, Rank, Record, Recognise,
+    Conflict, Degraded, Digest, Entry, LocalId, Member, MetaId, OpId, Operation, Passage, Rank, Record, Recognise,
     Secret, Token, Vector,
 };
 
@@ -15,6 +15,9 @@ use crate::{
 pub struct Message {
     pub set: MetaId,
     pub from: SiteName,
+    /// The life of the receiver's store that the sender knows of; 0 when it knows of none. A receiver
+    /// that has lost its store since must not take the message for what it needs.
+    pub incarnation: u64,
     pub epoch: u64,
     pub report: Report,
     pub content: Content,
@@ -24,6 +27,8 @@ pub struct Message {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     pub incarnation: u64,
+    /// Which of the sender's stays in the set this is about.
+    pub stay: u32,
     pub held: Vector,
     pub done: Vector,
     pub local: Option<LocalId>,
@@ -59,7 +64,11 @@ pub struct Snapshot {
     pub record: Record,
     pub members: BTreeMap<SiteName, Member>,
     pub expelled: BTreeMap<SiteName, u64>,
+    pub passages: BTreeMap<SiteName, Passage>,
+    /// For the create of the receiver's replica.
     pub token: Token,
+    /// Of the first create.
+    pub birth: Token,
     pub recognise: Recognise,
     /// What had executed where the state was read; everything below is as of then.
     pub at: Vector,

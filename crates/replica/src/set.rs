@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 pub use entry::{Entry, Outcome, State, Why};
 pub use job::{Install, Job, Phase, Work};
 pub use peer::{Fence, Peer, Want};
-pub use view::{OperationView, SetView};
+pub use view::OperationView;
 
-use crate::{Author, Birth, Conflict, Draft, LocalId, MetaId, OpId, Operation, Rank, Site, Vector};
+use crate::{Author, Birth, Conflict, Draft, LocalId, MetaId, OpId, Rank, Recognise, Site, Token, Vector, Verb};
 
 /// What identifies the resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,8 +60,14 @@ pub struct Set {
     pub(crate) members: BTreeMap<SiteName, Member>,
     /// Sites that were removed by force, with the epoch that removed them.
     pub(crate) expelled: BTreeMap<SiteName, u64>,
+    /// Per site the last operation that let it in or out, so that concurrent ones end the same way
+    /// everywhere.
+    pub(crate) passages: BTreeMap<SiteName, Passage>,
     /// This site's replica.
     pub(crate) local: Option<LocalId>,
+    /// How a create of this resource is recognised after a crash, and by what.
+    pub(crate) recognise: Recognise,
+    pub(crate) birth: Token,
     /// Why this site's replica is not what it should be: the refused operation and its status.
     pub(crate) degraded: Option<Degraded>,
     /// The delete, once it has executed here.
@@ -89,6 +95,13 @@ pub struct Set {
     pub(crate) check: bool,
     /// The digest last read here, and what had executed then.
     pub(crate) digest: Option<(Vector, Digest)>,
+}
+
+/// A site's last way in or out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passage {
+    pub rank: Rank,
+    pub stay: u32,
 }
 
 /// What is compared between replicas: a digest of what the glue says matters.
@@ -131,7 +144,10 @@ impl Set {
             standing: Standing::Member,
             members,
             expelled: BTreeMap::new(),
+            passages: BTreeMap::new(),
             local: None,
+            recognise: Recognise::Nothing,
+            birth: Token(0),
             degraded: None,
             deleted: None,
             log: BTreeMap::new(),
@@ -176,12 +192,14 @@ impl Set {
         self.log.values_mut().find(|entry| entry.op.id == *id)
     }
 
-    /// The delete that is known here, executed or not.
-    pub(crate) fn known_delete(&self) -> Option<&Operation> {
-        self.log
-            .values()
-            .map(|entry| &entry.op)
-            .find(|op| matches!(op.verb, crate::Verb::Delete))
+    /// Whether a delete has executed here, or is known and only waits for what it supersedes.
+    pub(crate) fn is_deleting(&self) -> bool {
+        let known = |entry: &Entry| {
+            matches!(entry.op.verb, Verb::Delete)
+                && entry.state != State::Waiting(Why::Quarantined)
+                && self.held.covers(&entry.op.after)
+        };
+        self.deleted.is_some() || self.log.values().any(known)
     }
 
     /// Whether everything that is held has executed, in order, and nothing is under way.

@@ -25,10 +25,16 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn bad_key(table: &'static str, error: BadKey) -> Self {
-        Self::BadRow { table, reason: error.to_string() }
+        Self::BadRow {
+            table,
+            reason: error.to_string(),
+        }
     }
 
     pub(crate) fn bad_value(table: &'static str, error: &BadValue) -> Self {
-        Self::BadRow { table, reason: error.to_string() }
+        Self::BadRow {
+            table,
+            reason: error.to_string(),
+        }
     }
 }

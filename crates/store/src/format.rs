@@ -77,7 +77,9 @@ pub enum OpenError {
         "the store has format {found}, which this version of cheops cannot migrate: start a version between the two first"
     )]
     TooOld { found: u32 },
-    #[error("the store's description is damaged ({0}): restore it from a backup, or start with an empty one and resync")]
+    #[error(
+        "the store's description is damaged ({0}): restore it from a backup, or start with an empty one and resync"
+    )]
     Damaged(&'static str),
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -94,7 +96,11 @@ pub(crate) struct Meta {
 }
 
 /// Creates or migrates, and says what is there.
-pub(crate) fn prepare(engine: &dyn Engine, options: &Options, migrations: &[Migration]) -> Result<Meta, OpenError> {
+pub(crate) fn prepare(
+    engine: &dyn Engine,
+    options: &Options,
+    migrations: &[Migration],
+) -> Result<Meta, OpenError> {
     let snapshot = engine.snapshot()?;
     let found = read_number::<4>(&*snapshot, FORMAT_KEY)?.map(u32::from_be_bytes);
     let is_empty = is_empty(&*snapshot)?;
@@ -162,7 +168,11 @@ pub(crate) fn read_commits(snapshot: &dyn Snapshot) -> Result<u64, EngineError> 
 fn read_number<const N: usize>(snapshot: &dyn Snapshot, key: &[u8]) -> Result<Option<[u8; N]>, OpenError> {
     let bytes = snapshot.get(META, key)?;
     bytes
-        .map(|bytes| bytes.try_into().map_err(|_| OpenError::Damaged("a number has the wrong length")))
+        .map(|bytes| {
+            bytes
+                .try_into()
+                .map_err(|_| OpenError::Damaged("a number has the wrong length"))
+        })
         .transpose()
 }
 

@@ -141,7 +141,7 @@ macro_rules! tuples {
     )*};
 }
 
-tuples!(() (A) (A, B) (A, B, C) (A, B, C, D));
+tuples!(()(A)(A, B)(A, B, C)(A, B, C, D));
 
 #[cfg(test)]
 mod tests;

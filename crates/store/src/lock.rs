@@ -29,7 +29,9 @@ impl Lock {
             })?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { _file: file }),
-            Err(Errno::WOULDBLOCK) => Err(OpenError::Locked { data: data.to_owned() }),
+            Err(Errno::WOULDBLOCK) => Err(OpenError::Locked {
+                data: data.to_owned(),
+            }),
             Err(error) => Err(OpenError::Directory {
                 data: data.to_owned(),
                 reason: error.to_string(),

@@ -35,7 +35,7 @@ impl<F: Fn(&mut [u8]) -> io::Result<()>> Entropy for F {
 
 /// A secret that only its site can read: version, key id, salt, ciphertext with tag.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sealed(Vec<u8>);
+pub struct Sealed(#[serde(with = "crate::value::bytes")] Vec<u8>);
 
 impl fmt::Debug for Sealed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,7 +75,9 @@ impl SiteKey {
             Ok(_) => Self::read(path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let mut key = [0; KEY_BYTES];
-                entropy.fill(&mut key).map_err(|error| SealError::Entropy(error.to_string()))?;
+                entropy
+                    .fill(&mut key)
+                    .map_err(|error| SealError::Entropy(error.to_string()))?;
                 create(path, &key).map_err(failed)?;
                 Ok(Self::new(key))
             }
@@ -88,9 +90,14 @@ impl SiteKey {
             path: path.to_owned(),
             reason,
         };
-        let mode = fs::metadata(path).map_err(|error| failed(error.to_string()))?.permissions().mode();
+        let mode = fs::metadata(path)
+            .map_err(|error| failed(error.to_string()))?
+            .permissions()
+            .mode();
         if mode & 0o077 != 0 {
-            return Err(SealError::KeyExposed { path: path.to_owned() });
+            return Err(SealError::KeyExposed {
+                path: path.to_owned(),
+            });
         }
         let bytes = fs::read(path).map_err(|error| failed(error.to_string()))?;
         bytes
@@ -111,8 +118,11 @@ impl SiteKey {
     /// its key for instance, so that it cannot be moved to another record.
     pub fn seal(&self, place: &[u8], secret: &[u8], entropy: &impl Entropy) -> Result<Sealed, SealError> {
         let mut salt = [0; SALT_BYTES];
-        entropy.fill(&mut salt).map_err(|error| SealError::Entropy(error.to_string()))?;
-        let mut sealed = Vec::with_capacity(1 + KEY_ID_BYTES + SALT_BYTES + secret.len() + AES_256_GCM.tag_len());
+        entropy
+            .fill(&mut salt)
+            .map_err(|error| SealError::Entropy(error.to_string()))?;
+        let mut sealed =
+            Vec::with_capacity(1 + KEY_ID_BYTES + SALT_BYTES + secret.len() + AES_256_GCM.tag_len());
         sealed.push(VERSION);
         sealed.extend(self.id);
         sealed.extend(salt);

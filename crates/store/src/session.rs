@@ -44,15 +44,17 @@ pub trait Read {
         mut visit: impl FnMut(T::Key, T::Value) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         let mut outcome = Ok(());
-        self.raw_scan(T::NAME, span.range(), &mut |key, value| {
-            match row::<T>(key, value) {
+        self.raw_scan(
+            T::NAME,
+            span.range(),
+            &mut |key, value| match row::<T>(key, value) {
                 Ok((key, value)) => visit(key, value),
                 Err(error) => {
                     outcome = Err(error);
                     ControlFlow::Break(())
                 }
-            }
-        })?;
+            },
+        )?;
         outcome
     }
 
@@ -108,7 +110,9 @@ pub trait Read {
         let mut found = None;
         let prefix = key.to_bytes();
         self.raw_scan(I::NAME, Span::under(key).range(), &mut |row, _| {
-            found = Some(<I::Table as Table>::Key::read(&mut KeyReader::new(&row[prefix.len()..])));
+            found = Some(<I::Table as Table>::Key::read(&mut KeyReader::new(
+                &row[prefix.len()..],
+            )));
             ControlFlow::Break(())
         })?;
         found.transpose().map_err(|error| Error::bad_key(I::NAME, error))
@@ -116,7 +120,11 @@ pub trait Read {
 }
 
 fn go_on(more: bool) -> ControlFlow<()> {
-    if more { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    if more {
+        ControlFlow::Continue(())
+    } else {
+        ControlFlow::Break(())
+    }
 }
 
 fn row<T: Table>(key: &[u8], value: &[u8]) -> Result<Row<T>, Error> {

@@ -52,7 +52,10 @@ impl Span {
     }
 
     pub(crate) fn range(&self) -> KeyRange<'_> {
-        (self.from.as_ref().map(Vec::as_slice), self.to.as_ref().map(Vec::as_slice))
+        (
+            self.from.as_ref().map(Vec::as_slice),
+            self.to.as_ref().map(Vec::as_slice),
+        )
     }
 }
 

@@ -37,7 +37,9 @@ const SWEEP_MAX: usize = 1024;
 /// Why a payload could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
-    #[error("the spool holds {max_bytes} bytes at most: wait until payloads are no longer needed, or raise `spool_max_bytes`")]
+    #[error(
+        "the spool holds {max_bytes} bytes at most: wait until payloads are no longer needed, or raise `spool_max_bytes`"
+    )]
     Full { max_bytes: u64 },
     #[error("no space is left on the spool's disk: free some, then repeat the request")]
     NoSpace,
@@ -184,7 +186,10 @@ impl Spool {
                 .write(move |session| {
                     for hash in swept {
                         // The same content may have come again in the meantime.
-                        if session.get::<Payloads>(&hash)?.is_some_and(|row| row.references == 0) {
+                        if session
+                            .get::<Payloads>(&hash)?
+                            .is_some_and(|row| row.references == 0)
+                        {
                             session.delete::<Payloads>(&hash)?;
                         }
                     }
@@ -231,7 +236,10 @@ impl Spool {
         session.for_each::<Payloads>(&Span::all(), |hash, row| {
             let length = fs::metadata(self.shared.whole_path(&hash)).map(|file| file.len());
             if row.references > 0 && length.ok() != Some(row.bytes) {
-                recovered.missing.push(PayloadRef { hash, bytes: row.bytes });
+                recovered.missing.push(PayloadRef {
+                    hash,
+                    bytes: row.bytes,
+                });
             }
             ControlFlow::Continue(())
         })?;
@@ -242,7 +250,9 @@ impl Spool {
 /// Counts one more record that refers to a payload. Its [`Payload`] is kept until the session is
 /// committed, unless another record refers to it already.
 pub fn retain(session: &mut WriteSession<'_>, payload: &PayloadRef) -> Result<(), Error> {
-    let references = session.get::<Payloads>(&payload.hash)?.map_or(0, |row| row.references);
+    let references = session
+        .get::<Payloads>(&payload.hash)?
+        .map_or(0, |row| row.references);
     let row = PayloadRow {
         bytes: payload.bytes,
         references: references + 1,
@@ -275,18 +285,15 @@ impl Shared {
     /// Takes room before it is written to.
     fn reserve(&self, bytes: u64) -> Result<(), SpoolError> {
         let mut state = self.lock();
-        match state.used_bytes.checked_add(bytes).filter(|used| *used <= self.max_bytes) {
-            Some(used_bytes) => {
-                state.used_bytes = used_bytes;
-                Ok(())
-            }
-            None => {
-                Limit::SpoolBytes.hit();
-                Err(SpoolError::Full {
-                    max_bytes: self.max_bytes,
-                })
-            }
+        let used_bytes = state.used_bytes.saturating_add(bytes);
+        if used_bytes > self.max_bytes {
+            Limit::SpoolBytes.hit();
+            return Err(SpoolError::Full {
+                max_bytes: self.max_bytes,
+            });
         }
+        state.used_bytes = used_bytes;
+        Ok(())
     }
 
     fn unreserve(&self, bytes: u64) {
@@ -316,7 +323,11 @@ fn files(directory: &Path) -> Result<Vec<(PathBuf, String, u64)>, SpoolError> {
         .map(|entry| {
             let entry = entry.map_err(SpoolError::at(directory))?;
             let bytes = entry.metadata().map_err(SpoolError::at(&entry.path()))?.len();
-            Ok((entry.path(), entry.file_name().to_string_lossy().into_owned(), bytes))
+            Ok((
+                entry.path(),
+                entry.file_name().to_string_lossy().into_owned(),
+                bytes,
+            ))
         })
         .collect()
 }
@@ -331,7 +342,9 @@ fn remove(path: &Path) -> Result<bool, SpoolError> {
 }
 
 fn sync_directory(path: &Path) -> Result<(), SpoolError> {
-    File::open(path).and_then(|directory| directory.sync_all()).map_err(SpoolError::at(path))
+    File::open(path)
+        .and_then(|directory| directory.sync_all())
+        .map_err(SpoolError::at(path))
 }
 
 #[cfg(test)]

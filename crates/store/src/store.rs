@@ -161,7 +161,9 @@ impl Drop for Inner {
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("incarnation", &self.0.incarnation).finish_non_exhaustive()
+        f.debug_struct("Store")
+            .field("incarnation", &self.0.incarnation)
+            .finish_non_exhaustive()
     }
 }
 

@@ -16,6 +16,42 @@ pub(crate) fn decode<V: DeserializeOwned>(bytes: &[u8]) -> Result<V, BadValue> {
     rmp_serde::from_slice(bytes).map_err(|error| BadValue(error.to_string()))
 }
 
+/// For fields of bytes, which would otherwise be written number by number: `#[serde(with = "…")]`.
+pub(crate) mod bytes {
+    use std::fmt;
+
+    use serde::{
+        Deserializer, Serializer,
+        de::{Error, Visitor},
+    };
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        deserializer.deserialize_byte_buf(Bytes)
+    }
+
+    struct Bytes;
+
+    impl Visitor<'_> for Bytes {
+        type Value = Vec<u8>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("bytes")
+        }
+
+        fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+            Ok(bytes.to_vec())
+        }
+
+        fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<Vec<u8>, E> {
+            Ok(bytes)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde::Deserialize;
@@ -39,14 +75,31 @@ mod tests {
     enum Tagged {
         Bytes { bytes: Vec<u8> },
         Json { json: serde_json::Value },
-        Wide { id: u128, maybe: Option<String> },
+        Maybe { maybe: Option<String> },
+    }
+
+    /// Not inside `Tagged`: serde itself has no wide integers there, in any format.
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    enum Untagged {
+        Unit,
+        Wide(u128),
     }
 
     #[test]
     fn a_field_may_be_added_and_taken_away() {
         let old = encode(&Before { name: "a".into() }).unwrap();
-        assert_eq!(decode::<After>(&old).unwrap(), After { count: 0, name: "a".into() });
-        let new = encode(&After { count: 7, name: "a".into() }).unwrap();
+        assert_eq!(
+            decode::<After>(&old).unwrap(),
+            After {
+                count: 0,
+                name: "a".into()
+            }
+        );
+        let new = encode(&After {
+            count: 7,
+            name: "a".into(),
+        })
+        .unwrap();
         assert_eq!(decode::<Before>(&new).unwrap(), Before { name: "a".into() });
     }
 
@@ -54,11 +107,16 @@ mod tests {
     fn every_shape_of_serde_comes_back() {
         let json = serde_json::json!({"n": 12, "f": 1.5, "big": u64::MAX, "list": [null, true, "x"]});
         for value in [
-            Tagged::Bytes { bytes: vec![0, 200, 255] },
+            Tagged::Bytes {
+                bytes: vec![0, 200, 255],
+            },
             Tagged::Json { json },
-            Tagged::Wide { id: u128::MAX, maybe: None },
+            Tagged::Maybe { maybe: None },
         ] {
             assert_eq!(decode::<Tagged>(&encode(&value).unwrap()).unwrap(), value);
+        }
+        for value in [Untagged::Unit, Untagged::Wide(u128::MAX)] {
+            assert_eq!(decode::<Untagged>(&encode(&value).unwrap()).unwrap(), value);
         }
     }
 }

@@ -48,7 +48,7 @@ limits! {
     /// Longest request or response head that is read.
     head_max_bytes / HeadBytes: usize = 128 * 1024, "431";
     /// Most header fields in one head.
-    head_fields_max / HeadFields: usize = 200, "431";
+    head_fields_max / HeadFields: usize = 100, "431";
     /// Longest time to read a request head.
     head_timeout_ms / HeadTimeout: u64 = 30_000, "the connection is closed";
     /// Longest scope.

@@ -1,18 +1,24 @@
 //! The embedded engine.
 
 use std::{
-    fmt,
+    fmt, io,
     ops::ControlFlow,
     path::Path,
-    sync::{PoisonError, RwLock},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use redb::{
-    Builder, Database, DatabaseError, Durability, ReadTransaction, ReadableTable, StorageBackend, StorageError,
-    TableDefinition, TableError, WriteTransaction,
+    Builder, Database, DatabaseError, Durability, ReadTransaction, ReadableTable, StorageBackend,
+    StorageError, TableDefinition, TableError, WriteTransaction,
 };
 
 use super::{Batch, Engine, EngineError, KeyRange, Snapshot, Visit, file::StoreFile};
+
+/// redb's files are made of these.
+const PAGE_BYTES: u64 = 4096;
 
 /// Opens the backend again after an error.
 type OpenBackend = dyn Fn() -> Result<Box<dyn StorageBackend>, EngineError> + Send + Sync;
@@ -22,7 +28,12 @@ pub struct RedbEngine {
     open_backend: Box<OpenBackend>,
     cache_bytes: usize,
     /// None while the last reopening failed; every use then tries again.
-    database: RwLock<Option<Database>>,
+    opened: RwLock<Option<Opened>>,
+}
+
+struct Opened {
+    database: Database,
+    retired: Arc<AtomicBool>,
 }
 
 impl RedbEngine {
@@ -41,35 +52,51 @@ impl RedbEngine {
         let engine = Self {
             open_backend: Box::new(open_backend),
             cache_bytes,
-            database: RwLock::new(None),
+            opened: RwLock::new(None),
         };
         engine.reopen()?;
         Ok(engine)
     }
 
-    fn open_database(&self) -> Result<Database, EngineError> {
-        let backend = AnyBackend((self.open_backend)()?);
-        Builder::new()
+    fn open_database(&self) -> Result<Opened, EngineError> {
+        let retired = Arc::new(AtomicBool::new(false));
+        let backend = Backend {
+            inner: (self.open_backend)()?,
+            retired: Arc::clone(&retired),
+        };
+        // redb takes it for granted, and panics.
+        if backend.len()? % PAGE_BYTES != 0 {
+            return Err(EngineError::Damaged("its file was cut or is no store".into()));
+        }
+        let database = Builder::new()
             .set_cache_size(self.cache_bytes)
             .create_with_file_format_v3(true)
             .create_with_backend(backend)
-            .map_err(refused)
+            .map_err(refused)?;
+        Ok(Opened { database, retired })
     }
 
-    fn with_database<T>(&self, use_it: impl Fn(&Database) -> Result<T, EngineError>) -> Result<T, EngineError> {
-        if let Some(database) = &*self.database.read().unwrap_or_else(PoisonError::into_inner) {
-            return use_it(database);
+    fn with_database<T>(
+        &self,
+        use_it: impl FnOnce(&Database) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        if let Some(opened) = &*self.opened.read().unwrap_or_else(PoisonError::into_inner) {
+            return use_it(&opened.database);
         }
-        self.reopen()?;
-        let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
-        let database = database.as_ref().ok_or_else(|| EngineError::Io("the store is closed".into()))?;
-        use_it(database)
+        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        let opened = match &mut *opened {
+            Some(opened) => opened,
+            none => none.insert(self.open_database()?),
+        };
+        use_it(&opened.database)
     }
 }
 
 impl fmt::Debug for RedbEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedbEngine").field("cache_bytes", &self.cache_bytes).finish_non_exhaustive()
+        f.debug_struct("RedbEngine")
+            .field("cache_bytes", &self.cache_bytes)
+            .finish_non_exhaustive()
     }
 }
 
@@ -93,10 +120,14 @@ impl Engine for RedbEngine {
     }
 
     fn reopen(&self) -> Result<(), EngineError> {
-        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
-        // The old one goes first: two must never write one file.
-        drop(database.take());
-        *database = Some(self.open_database()?);
+        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        // The old one goes first, and what is left of it in snapshots is cut off: its pages are
+        // going to be used again.
+        if let Some(Opened { database, retired }) = opened.take() {
+            drop(database);
+            retired.store(true, Ordering::SeqCst);
+        }
+        *opened = Some(self.open_database()?);
         Ok(())
     }
 }
@@ -129,7 +160,11 @@ impl Batch for RedbBatch {
     }
 
     fn scan(&self, table: &str, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<(), EngineError> {
-        scan(&self.0.open_table(definition(table)).map_err(failed)?, range, visit)
+        scan(
+            &self.0.open_table(definition(table)).map_err(failed)?,
+            range,
+            visit,
+        )
     }
 
     fn put(&mut self, table: &str, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
@@ -190,35 +225,58 @@ fn refused(error: DatabaseError) -> EngineError {
         DatabaseError::UpgradeRequired(version) => {
             EngineError::Damaged(format!("its file has redb's format {version}"))
         }
-        DatabaseError::Storage(StorageError::Io(error)) if error.kind() == std::io::ErrorKind::InvalidData => {
+        DatabaseError::Storage(StorageError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
             EngineError::Damaged(error.to_string())
         }
         error => failed(error),
     }
 }
 
-/// A boxed backend is one too.
+/// What redb writes to.
+///
+/// Its length is durable before anything is written within it: redb cannot open a file whose last
+/// pages reached the disk while its new length did not. The file grows by doubling, so this is rare.
+/// Retired, it serves nothing any more.
 #[derive(Debug)]
-struct AnyBackend(Box<dyn StorageBackend>);
+struct Backend {
+    inner: Box<dyn StorageBackend>,
+    retired: Arc<AtomicBool>,
+}
 
-impl StorageBackend for AnyBackend {
-    fn len(&self) -> std::io::Result<u64> {
-        self.0.len()
+impl Backend {
+    fn check(&self) -> io::Result<()> {
+        if self.retired.load(Ordering::SeqCst) {
+            return Err(io::Error::other("the store was opened anew"));
+        }
+        Ok(())
+    }
+}
+
+impl StorageBackend for Backend {
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
     }
 
-    fn read(&self, offset: u64, len: usize) -> std::io::Result<Vec<u8>> {
-        self.0.read(offset, len)
+    fn read(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        let bytes = self.inner.read(offset, len);
+        // Afterwards: what was read while it was retired may be somebody else's.
+        self.check()?;
+        bytes
     }
 
-    fn set_len(&self, len: u64) -> std::io::Result<()> {
-        self.0.set_len(len)
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.check()?;
+        self.inner.set_len(len)?;
+        self.inner.sync_data(false)
     }
 
-    fn sync_data(&self, eventual: bool) -> std::io::Result<()> {
-        self.0.sync_data(eventual)
+    fn sync_data(&self, eventual: bool) -> io::Result<()> {
+        self.check()?;
+        self.inner.sync_data(eventual)
     }
 
-    fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
-        self.0.write(offset, data)
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.check()?;
+        self.inner.write(offset, data)
     }
 }

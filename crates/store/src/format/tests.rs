@@ -1,1 +1,186 @@
+use std::fs;
 
+use cheops_types::Limits;
+
+use super::*;
+use crate::{
+    engine::{MemoryEngine, RedbEngine},
+    store::Store,
+};
+
+fn options(incarnation: u64) -> Options {
+    Options::new(Incarnation(incarnation), &Limits::default())
+}
+
+fn put(engine: &dyn Engine, rows: &[(&str, &[u8], &[u8])]) {
+    let mut batch = engine.batch().unwrap();
+    for (table, key, value) in rows {
+        batch.put(table, key, value).unwrap();
+    }
+    batch.commit().unwrap();
+}
+
+/// Version 0, for tests alone: its sets had no terminated keys.
+const FROM_ZERO: Migration = Migration {
+    from: 0,
+    apply: |batch| {
+        let mut old = Vec::new();
+        batch.scan(
+            "old sets",
+            (Bound::Unbounded, Bound::Unbounded),
+            &mut |key, value| {
+                old.push((key.to_vec(), value.to_vec()));
+                ControlFlow::Continue(())
+            },
+        )?;
+        for (key, value) in old {
+            batch.delete("old sets", &key)?;
+            let key = String::from_utf8(key).map_err(|_| EngineError::Damaged("no text".into()))?;
+            batch.put("sets", &key.to_bytes(), &value)?;
+        }
+        Ok(())
+    },
+};
+
+fn version_zero(engine: &dyn Engine) {
+    put(
+        engine,
+        &[
+            (META, FORMAT_KEY, &0_u32.to_be_bytes()),
+            (META, INCARNATION_KEY, &5_u64.to_be_bytes()),
+            ("old sets", b"72", b"record"),
+        ],
+    );
+}
+
+fn is_migrated(engine: &dyn Engine) -> bool {
+    let snapshot = engine.snapshot().unwrap();
+    let new = snapshot.get("sets", b"72\0\x01").unwrap();
+    let old = snapshot.get("old sets", b"72").unwrap();
+    let format = snapshot.get(META, FORMAT_KEY).unwrap().unwrap();
+    match (new, old) {
+        (Some(_), None) => {
+            assert_eq!(format, 1_u32.to_be_bytes());
+            true
+        }
+        (None, Some(_)) => {
+            assert_eq!(format, 0_u32.to_be_bytes());
+            false
+        }
+        half => panic!("half migrated: {half:?}"),
+    }
+}
+
+#[test]
+fn an_old_image_is_migrated_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("store.redb");
+    version_zero(&RedbEngine::open(&file, 1 << 20).unwrap());
+    let engine = RedbEngine::open(&file, 1 << 20).unwrap();
+    let meta = prepare(&engine, &options(9), &[FROM_ZERO]).unwrap();
+    assert!(is_migrated(&engine));
+    assert_eq!(meta.incarnation, Incarnation(5));
+    assert!(!meta.created);
+    prepare(&engine, &options(9), &[]).unwrap();
+}
+
+#[test]
+fn a_migration_that_fails_leaves_the_old_version() {
+    let engine = MemoryEngine::default();
+    version_zero(&engine);
+    engine.fail_commit(EngineError::NoSpace, false);
+    let error = prepare(&engine, &options(9), &[FROM_ZERO]).unwrap_err();
+    assert_eq!(error, OpenError::Engine(EngineError::NoSpace));
+    let engine = engine.crashed();
+    assert!(!is_migrated(&engine));
+    prepare(&engine, &options(9), &[FROM_ZERO]).unwrap();
+    assert!(is_migrated(&engine));
+}
+
+#[test]
+fn the_list_of_migrations_has_no_gap() {
+    for (before, after) in MIGRATIONS.iter().zip(MIGRATIONS.iter().skip(1)) {
+        assert_eq!(before.from + 1, after.from);
+    }
+    assert!(MIGRATIONS.last().is_none_or(|last| last.from + 1 == FORMAT));
+}
+
+#[test]
+fn a_version_without_a_way_is_refused() {
+    let engine = MemoryEngine::default();
+    version_zero(&engine);
+    let error = prepare(&engine, &options(9), &[]).unwrap_err();
+    assert_eq!(error, OpenError::TooOld { found: 0 });
+    assert!(!is_migrated(&engine));
+}
+
+#[test]
+fn a_newer_version_is_refused_and_told_what_to_do() {
+    let engine = MemoryEngine::default();
+    put(&engine, &[(META, FORMAT_KEY, &2_u32.to_be_bytes())]);
+    let error = prepare(&engine, &options(9), &[]).unwrap_err();
+    assert_eq!(error, OpenError::Newer { found: 2, known: 1 });
+    assert!(
+        error.to_string().contains("start the version that wrote it"),
+        "{error}"
+    );
+}
+
+#[test]
+fn something_else_is_not_taken_for_a_store() {
+    let engine = MemoryEngine::default();
+    put(&engine, &[(META, b"other", b"x")]);
+    assert!(matches!(
+        prepare(&engine, &options(9), &[]),
+        Err(OpenError::Damaged(_))
+    ));
+    let directory = tempfile::tempdir().unwrap();
+    for length in [1, 4096, 100_000, 409_600] {
+        fs::write(directory.path().join("store.redb"), vec![7; length]).unwrap();
+        let error = Store::open(directory.path(), &options(9)).unwrap_err();
+        assert!(
+            matches!(error, OpenError::Engine(EngineError::Damaged(_))),
+            "{length} bytes: {error}"
+        );
+    }
+}
+
+#[test]
+fn the_incarnation_stays_until_the_store_is_restored() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |incarnation, restored| {
+        let options = Options {
+            restored,
+            ..options(incarnation)
+        };
+        let store = Store::open(directory.path(), &options).unwrap();
+        (store.incarnation().0, store.is_new())
+    };
+    assert_eq!(open(1, false), (1, true));
+    assert_eq!(open(2, false), (1, false));
+    assert_eq!(open(3, true), (3, true));
+    assert_eq!(open(4, false), (3, false));
+}
+
+#[test]
+fn a_second_opening_is_a_clear_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path(), &options(1)).unwrap();
+    let error = Store::open(directory.path(), &options(1)).unwrap_err();
+    assert_eq!(
+        error,
+        OpenError::Locked {
+            data: directory.path().to_owned()
+        }
+    );
+    assert!(error.to_string().contains("open in another process"));
+    drop(store);
+    Store::open(directory.path(), &options(1)).unwrap();
+}
+
+#[test]
+fn a_missing_directory_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let error = Store::open(&directory.path().join("none"), &options(1)).unwrap_err();
+    assert!(matches!(error, OpenError::Directory { .. }), "{error}");
+}

@@ -21,8 +21,14 @@ fn opens_with_the_same_key_at_the_same_place_only() {
     let entropy = counted();
     let sealed = key(1).seal(b"operation 1", b"token", &entropy).unwrap();
     assert_eq!(key(1).open_sealed(b"operation 1", &sealed).unwrap(), b"token");
-    assert_eq!(key(1).open_sealed(b"operation 2", &sealed), Err(SealError::Damaged));
-    assert_eq!(key(2).open_sealed(b"operation 1", &sealed), Err(SealError::OtherKey));
+    assert_eq!(
+        key(1).open_sealed(b"operation 2", &sealed),
+        Err(SealError::Damaged)
+    );
+    assert_eq!(
+        key(2).open_sealed(b"operation 1", &sealed),
+        Err(SealError::OtherKey)
+    );
 }
 
 #[test]
@@ -32,7 +38,10 @@ fn every_changed_byte_is_noticed() {
         let mut damaged = sealed.clone();
         damaged.0[at] ^= 1;
         assert!(key(1).open_sealed(b"", &damaged).is_err(), "byte {at}");
-        assert!(key(1).open_sealed(b"", &Sealed(sealed.0[..at].to_vec())).is_err(), "{at} bytes");
+        assert!(
+            key(1).open_sealed(b"", &Sealed(sealed.0[..at].to_vec())).is_err(),
+            "{at} bytes"
+        );
     }
 }
 
@@ -41,7 +50,10 @@ fn the_same_secret_never_looks_the_same() {
     let entropy = counted();
     let first = key(1).seal(b"", b"token", &entropy).unwrap();
     let second = key(1).seal(b"", b"token", &entropy).unwrap();
-    assert_ne!(first.0[1 + KEY_ID_BYTES + SALT_BYTES..], second.0[1 + KEY_ID_BYTES + SALT_BYTES..]);
+    assert_ne!(
+        first.0[1 + KEY_ID_BYTES + SALT_BYTES..],
+        second.0[1 + KEY_ID_BYTES + SALT_BYTES..]
+    );
     assert!(!first.0.windows(5).any(|window| window == b"token"));
 }
 
@@ -69,7 +81,10 @@ fn a_key_that_others_can_read_is_refused() {
     );
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(&path, b"something else").unwrap();
-    assert!(matches!(SiteKey::open(&path, &counted()), Err(SealError::KeyFile { .. })));
+    assert!(matches!(
+        SiteKey::open(&path, &counted()),
+        Err(SealError::KeyFile { .. })
+    ));
 }
 
 #[test]

@@ -38,7 +38,11 @@ impl ReadSession {
                 table,
                 reason: format!(
                     "{row:x?} is {} in the index",
-                    if found.contains(&(*table, row.clone())) { "too much" } else { "missing" }
+                    if found.contains(&(*table, row.clone())) {
+                        "too much"
+                    } else {
+                        "missing"
+                    }
                 ),
             }),
         }

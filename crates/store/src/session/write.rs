@@ -117,7 +117,8 @@ impl Read for WriteSession<'_> {
             visit,
             flow: ControlFlow::Continue(()),
         };
-        self.batch.scan(table, range, &mut |key, value| merge.stored(key, value))?;
+        self.batch
+            .scan(table, range, &mut |key, value| merge.stored(key, value))?;
         merge.rest();
         Ok(())
     }
@@ -125,7 +126,9 @@ impl Read for WriteSession<'_> {
 
 impl fmt::Debug for WriteSession<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WriteSession").field("tables", &self.changes.keys()).finish()
+        f.debug_struct("WriteSession")
+            .field("tables", &self.changes.keys())
+            .finish()
     }
 }
 
@@ -139,7 +142,9 @@ struct Merge<'a, 'v, C: Iterator<Item = (&'a Vec<u8>, &'a Option<Vec<u8>>)>> {
 impl<'a, C: Iterator<Item = (&'a Vec<u8>, &'a Option<Vec<u8>>)>> Merge<'a, '_, C> {
     fn stored(&mut self, key: &[u8], value: &[u8]) -> ControlFlow<()> {
         while let Some((changed, new)) = self.changed.next_if(|(changed, _)| changed.as_slice() <= key) {
-            self.flow = new.as_ref().map_or(ControlFlow::Continue(()), |new| (self.visit)(changed, new));
+            self.flow = new
+                .as_ref()
+                .map_or(ControlFlow::Continue(()), |new| (self.visit)(changed, new));
             // The change replaces the stored row, which is therefore done.
             if self.flow.is_break() || changed == key {
                 return self.flow;
@@ -151,7 +156,9 @@ impl<'a, C: Iterator<Item = (&'a Vec<u8>, &'a Option<Vec<u8>>)>> Merge<'a, '_, C
 
     fn rest(mut self) {
         while self.flow.is_continue() {
-            let Some((key, new)) = self.changed.next() else { return };
+            let Some((key, new)) = self.changed.next() else {
+                return;
+            };
             if let Some(new) = new {
                 self.flow = (self.visit)(key, new);
             }

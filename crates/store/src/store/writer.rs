@@ -11,7 +11,7 @@ use crate::{
     engine::{Engine, EngineError},
     error::Error,
     format,
-    session::{Changed, WriteSession},
+    session::WriteSession,
 };
 
 /// A session that waits for the writer.
@@ -97,7 +97,7 @@ impl Writer {
         for job in group {
             let mut session = WriteSession::new(&*batch);
             let ran = job.run(&mut session);
-            let changed: Changed = session.end();
+            let changed = session.end();
             let Some(ran) = ran else { continue };
             done.push(ran);
             changed_any |= !changed.is_empty();

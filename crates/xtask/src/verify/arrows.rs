@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("scope", &["types"]),
     ("glue", &["types"]),
     ("plan", &["types", "scope", "glue"]),
+    ("store", &["types"]),
     ("net", &["types"]),
     ("mesh", &["types", "net"]),
     ("proxy", &["types", "scope", "glue", "plan", "net"]),

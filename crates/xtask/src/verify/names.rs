@@ -15,7 +15,7 @@ struct Ban {
 
 const BANS: &[Ban] = &[
     Ban {
-        crates: &["types", "scope", "glue", "plan", "net", "mesh", "proxy"],
+        crates: &["types", "scope", "glue", "plan", "store", "net", "mesh", "proxy"],
         words: &[
             "kubernetes",
             "kubectl",

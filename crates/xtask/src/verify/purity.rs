@@ -43,8 +43,11 @@ const NETWORK: Reach = Reach {
         "UnixStream",
         "UnixListener",
         "ToSocketAddrs",
-        "std::thread",
     ],
+};
+const THREADS: Reach = Reach {
+    what: "threads",
+    names: &["std::thread"],
 };
 
 const NOTHING: &[Reach] = &[
@@ -54,7 +57,10 @@ const NOTHING: &[Reach] = &[
     FILES,
     RANDOMNESS,
     NETWORK,
+    THREADS,
 ];
+/// Files and a thread of its own.
+const DISK_ONLY: &[Reach] = &[WALL_CLOCK, MONOTONIC_CLOCK, ENVIRONMENT, RANDOMNESS, NETWORK];
 const RUNTIME_ONLY: &[Reach] = &[WALL_CLOCK, ENVIRONMENT, FILES, RANDOMNESS];
 
 /// What is out of reach, by crate. `agent` reaches for everything; `example`, `relay` and `xtask`
@@ -64,6 +70,7 @@ const OUT_OF_REACH: &[(&str, &[Reach])] = &[
     ("scope", NOTHING),
     ("glue", NOTHING),
     ("plan", NOTHING),
+    ("store", DISK_ONLY),
     ("net", RUNTIME_ONLY),
     ("mesh", RUNTIME_ONLY),
     ("proxy", RUNTIME_ONLY),
@@ -130,6 +137,7 @@ mod tests {
         assert_eq!(reached("std::fs"), Some("files"));
         assert_eq!(reached("getrandom::fill"), Some("randomness"));
         assert_eq!(reached("tokio::spawn"), Some("the network or a runtime"));
+        assert_eq!(reached("std::thread::spawn"), Some("threads"));
     }
 
     #[test]

@@ -1,0 +1,80 @@
+//! An operation and what this site made of it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Operation, Secret};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    pub op: Operation,
+    pub state: State,
+    /// Destroyed with the entry, when the operation is stable.
+    pub credential: Option<Secret>,
+    /// Executed, and to be executed again because an earlier operation came late.
+    pub redo: bool,
+    /// Before this time it is not tried again.
+    pub until_ms: u64,
+    pub tries: u32,
+}
+
+impl Entry {
+    pub(crate) fn new(op: Operation, credential: Option<Secret>, state: State) -> Self {
+        Self {
+            op,
+            state,
+            credential,
+            redo: false,
+            until_ms: 0,
+            tries: 0,
+        }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        matches!(self.state, State::Done(_))
+    }
+
+    /// Whether the application here has seen its effect, so that a late operation must mind it.
+    pub(crate) fn has_executed(&self) -> bool {
+        matches!(self.state, State::Done(Outcome::Executed | Outcome::Installed))
+            && self.op.verb.is_for_application()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    Waiting(Why),
+    Done(Outcome),
+}
+
+/// Why an operation has no outcome here yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Why {
+    /// For what it follows, or for the resource to be free.
+    Turn,
+    /// The application was not able to; tried again.
+    Retry { status: Option<u16> },
+    /// The application does not let it; tried again slowly.
+    Blocked { status: u16 },
+    NeedsCredentials,
+    /// Its time is too far ahead of this site's clock.
+    Quarantined,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    Executed,
+    /// Later operations leave nothing of it.
+    Covered,
+    /// The resource is deleted.
+    Superseded,
+    /// It came too late to be put in order; it is a conflict.
+    Lost,
+    /// The application refused it for good.
+    Refused { status: u16 },
+    /// There is no replica here that it could apply to.
+    NoReplica,
+    /// It came with the state of another replica.
+    Installed,
+    /// It changed the set's record only.
+    Noted,
+}

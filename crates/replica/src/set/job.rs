@@ -1,0 +1,56 @@
+//! The one execution that a set may have under way at a site.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{OpId, Operation, Recognise, Secret, Token, Vector};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Tells this attempt from earlier ones, whose answers no longer count.
+    pub ticket: u64,
+    pub work: Work,
+    pub phase: Phase,
+    pub tries: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Phase {
+    /// Handed to the application.
+    Running,
+    /// Without a result. Resolved from `until_ms` on, when the application can no longer be working
+    /// on it.
+    Doubt { until_ms: u64 },
+    /// Looking for the marker.
+    Looking,
+    /// In doubt for good: an operator decides.
+    Stuck,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Work {
+    /// A write accepted here. It becomes an operation of the set when it succeeds.
+    Accept {
+        op: Box<Operation>,
+        credential: Option<Secret>,
+        /// The client has its answer, or nobody waits for it.
+        answered: bool,
+    },
+    Replay { id: OpId },
+    Install,
+    /// The delete of the replica of a site that leaves.
+    Vacate { token: Token },
+    Read,
+}
+
+/// State from another replica.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Install {
+    pub token: Token,
+    pub recognise: Recognise,
+    /// What had executed where it was read.
+    pub at: Vector,
+    /// None: the resource is gone.
+    pub state: Option<Vec<u8>>,
+    pub tries: u32,
+    pub until_ms: u64,
+}

@@ -1,0 +1,169 @@
+//! What others may see of a set.
+
+use std::collections::BTreeMap;
+
+use cheops_types::SiteName;
+
+use super::{Entry, Job, Record, Set, Standing, Work};
+use crate::{Conflict, Degraded, LocalId, Member, OpId, Operation, Peer, Phase, State, Token, Vector, Why};
+
+/// How an operation stands at the sites of its set, as far as this site knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperationView<'s> {
+    /// None once it is pruned: it has executed everywhere.
+    pub entry: Option<&'s Entry>,
+    /// The sites whose disk holds it.
+    pub held: Vec<SiteName>,
+    /// The sites where it has an outcome.
+    pub done: Vec<SiteName>,
+}
+
+impl Set {
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    pub fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    pub fn members(&self) -> &BTreeMap<SiteName, Member> {
+        &self.members
+    }
+
+    /// Whether a site was removed by force and has not come back.
+    pub fn has_expelled(&self, site: &SiteName) -> bool {
+        self.expelled.contains_key(site)
+    }
+
+    /// This site's replica.
+    pub fn local(&self) -> Option<&LocalId> {
+        self.local.as_ref()
+    }
+
+    /// What each other site has told about its replica.
+    pub fn remote(&self, site: &SiteName) -> Option<&LocalId> {
+        self.peers.get(site)?.local.as_ref()
+    }
+
+    /// What is known of another member.
+    pub fn peer_view(&self, site: &SiteName) -> Option<&Peer> {
+        self.peers.get(site)
+    }
+
+    pub fn degraded(&self) -> Option<&Degraded> {
+        self.degraded.as_ref()
+    }
+
+    pub fn is_deleted(&self) -> bool {
+        self.deleted.is_some()
+    }
+
+    pub fn held(&self) -> &Vector {
+        &self.held
+    }
+
+    pub fn done(&self) -> &Vector {
+        &self.done
+    }
+
+    pub fn pruned(&self) -> &Vector {
+        &self.pruned
+    }
+
+    /// The operations that are kept, in the order of the set.
+    pub fn log(&self) -> impl Iterator<Item = &Entry> {
+        self.log.values()
+    }
+
+    pub fn conflicts(&self) -> impl Iterator<Item = &Conflict> {
+        self.conflicts.values()
+    }
+
+    /// The execution that is under way or in doubt.
+    pub fn job(&self) -> Option<&Job> {
+        self.job.as_ref()
+    }
+
+    /// The operation whose execution only an operator can settle.
+    pub fn in_doubt(&self) -> Option<&Operation> {
+        let job = self.job.as_ref().filter(|job| job.phase == Phase::Stuck)?;
+        match &job.work {
+            Work::Accept { op, .. } => Some(op),
+            Work::Replay { id } => self.entry(id).map(|entry| &entry.op),
+            _ => None,
+        }
+    }
+
+    /// The token of the execution that only an operator can settle, also of one that is no operation.
+    pub fn token_in_doubt(&self) -> Option<Token> {
+        let job = self.job.as_ref().filter(|job| job.phase == Phase::Stuck)?;
+        match &job.work {
+            Work::Install => self.install.as_ref().map(|install| install.token),
+            _ => self.in_doubt().map(|op| op.token),
+        }
+    }
+
+    pub fn operation(&self, id: &OpId, here: &SiteName) -> OperationView<'_> {
+        let sites = |mine: &Vector, theirs: fn(&Peer) -> &Vector| {
+            let others = self.peers.iter().filter(|(_, peer)| theirs(peer).includes(id));
+            mine.includes(id)
+                .then_some(here)
+                .into_iter()
+                .chain(others.map(|(site, _)| site))
+                .cloned()
+                .collect()
+        };
+        OperationView {
+            entry: self.entry(id),
+            held: sites(&self.held, |peer| &peer.held),
+            done: sites(&self.done, |peer| &peer.done),
+        }
+    }
+
+    /// Whether there is nothing left to do or to tell, as far as this site knows.
+    pub fn is_settled(&self, here: &SiteName) -> bool {
+        self.is_quiet()
+            && self.queue.is_empty()
+            && !self.check
+            && self.others(here).iter().all(|site| !self.owes(site))
+    }
+
+    /// Whether a member is behind, ahead, or has yet to tell how far it is.
+    pub fn owes(&self, site: &SiteName) -> bool {
+        self.peers.get(site).is_none_or(|peer| {
+            peer.needs_snapshot || peer.want.is_some() || peer.held != self.held || peer.done != self.held
+        })
+    }
+
+    /// When the set wants [`crate::Event::Wake`], on this site's wall clock.
+    pub fn wake_at_ms(&self, here: &SiteName, ahead_max_ms: u64) -> Option<u64> {
+        let job = self.job.as_ref().and_then(|job| match job.phase {
+            Phase::Doubt { until_ms } => Some(until_ms),
+            _ => None,
+        });
+        let entries = self.log.values().filter_map(|entry| match entry.state {
+            State::Waiting(Why::Quarantined) => Some(entry.op.time.millis.saturating_sub(ahead_max_ms)),
+            State::Waiting(Why::Retry { .. } | Why::Blocked { .. }) => Some(entry.until_ms),
+            _ if entry.redo => Some(entry.until_ms),
+            _ => None,
+        });
+        let is_free = self.job.is_none();
+        let entries = entries.filter(|_| is_free);
+        let install = self
+            .install
+            .as_ref()
+            .filter(|_| is_free)
+            .map(|install| install.until_ms);
+        let others = self.others(here);
+        let peers = others
+            .iter()
+            .filter(|site| self.standing == Standing::Member && self.owes(site))
+            .map(|site| self.peers.get(site).map_or(0, |peer| peer.resend_ms));
+        job.into_iter().chain(entries).chain(install).chain(peers).min()
+    }
+}

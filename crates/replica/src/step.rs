@@ -1,0 +1,121 @@
+//! One event, one set.
+
+mod accept;
+mod compare;
+mod membership;
+mod outcome;
+mod prune;
+mod receive;
+mod record;
+mod resume;
+mod ship;
+mod snapshot;
+mod work;
+
+use std::collections::BTreeSet;
+
+use cheops_types::SiteName;
+
+pub use receive::receive;
+
+use crate::{
+    Answer, Context, Draft, Effect, Event, MetaId, Set, Site, Standing, Token, Verb,
+};
+
+/// Lets something happen to a set. The caller persists `site` and `set` before it releases any effect.
+pub fn step(site: &mut Site, set: &mut Set, event: Event, context: &Context<'_>) -> Vec<Effect> {
+    let mut step = Step::new(site, set, context);
+    step.handle(event);
+    step.finish()
+}
+
+/// Begins a set with its create. `draft.verb` must be [`Verb::Create`], this site among its sites.
+pub fn create(site: &mut Site, meta: &MetaId, draft: Draft, context: &Context<'_>) -> (Set, Vec<Effect>) {
+    let Verb::Create(birth) = &draft.verb else {
+        panic!("a set begins with a create");
+    };
+    let mut set = Set::born(meta, birth);
+    let step = Step::new(site, &mut set, context);
+    step.set.queue.push_back(draft);
+    let effects = step.finish();
+    (set, effects)
+}
+
+/// A step under way.
+struct Step<'s> {
+    site: &'s mut Site,
+    set: &'s mut Set,
+    context: &'s Context<'s>,
+    effects: Vec<Effect>,
+    /// Who is to hear how far this site is.
+    tell: BTreeSet<SiteName>,
+}
+
+impl<'s> Step<'s> {
+    fn new(site: &'s mut Site, set: &'s mut Set, context: &'s Context<'s>) -> Self {
+        Self {
+            site,
+            set,
+            context,
+            effects: Vec::new(),
+            tell: BTreeSet::new(),
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Request(draft) => self.request(draft),
+            Event::Message(message) => self.message(message),
+            Event::Executed { ticket, attempt } => self.executed(ticket, attempt),
+            Event::Looked { ticket, found } => self.looked(ticket, found),
+            Event::Read { ticket, state } => self.read(ticket, state),
+            Event::Wake => {}
+            Event::Resume => self.resume(),
+            Event::PeerUp(site) => self.peer_up(&site),
+            Event::PeerReset { site, incarnation } => self.peer_reset(&site, incarnation),
+            Event::Check => self.set.check = true,
+            Event::Settle { executed, local } => self.settle(executed, local),
+            Event::Credential {
+                operation,
+                credential,
+            } => self.credential(&operation, credential),
+            Event::Retry => self.retry_now(),
+            Event::Reapply {
+                loser,
+                token,
+                credential,
+            } => self.reapply(&loser, token, credential),
+            Event::Yield => self.set.standing = Standing::Expelled,
+        }
+    }
+
+    /// What follows from any event: work that can begin, what is to be sent, what can be dropped.
+    fn finish(mut self) -> Vec<Effect> {
+        self.advance();
+        for peer in self.set.peers.values_mut() {
+            peer.settle(&self.set.done);
+        }
+        self.release_members();
+        self.prune();
+        self.ship();
+        self.effects
+    }
+
+    fn here(&self) -> &SiteName {
+        self.site.name()
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.context.now_ms
+    }
+
+    fn answer(&mut self, token: Token, answer: Answer) {
+        self.effects.push(Effect::Answer { token, answer });
+    }
+
+    /// All other members are to hear how far this site is.
+    fn tell_all(&mut self) {
+        let others = self.set.others(self.site.name());
+        self.tell.extend(others);
+    }
+}

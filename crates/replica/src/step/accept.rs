@@ -1,0 +1,173 @@
+//! Writes that this site accepts.
+
+use super::Step;
+use crate::{
+    Answer, Draft, Effect, Entry, Job, OpId, Operation, Outcome, Phase, Reason, Secret, Standing, State, Token,
+    Verb, Work,
+};
+
+impl Step<'_> {
+    /// Queues a write, or says why this site cannot take it. Nothing has executed then.
+    pub(super) fn request(&mut self, draft: Draft) {
+        match self.objection(&draft.verb) {
+            Some(answer) => self.answer(draft.token, answer),
+            None => self.set.queue.push_back(draft),
+        }
+    }
+
+    fn objection(&self, verb: &Verb) -> Option<Answer> {
+        let set = &*self.set;
+        let leaving = set.members.get(self.here()).is_none_or(|me| me.leaving.is_some());
+        if set.standing != Standing::Member || leaving {
+            return Some(Answer::NotHere(Reason::NotMember));
+        }
+        if set.deleted.is_some() && verb.is_for_application() {
+            return Some(Answer::Gone);
+        }
+        let member = |site| set.members.get(site).filter(|member| member.leaving.is_none());
+        match verb {
+            Verb::Create(_) => Some(Answer::NotHere(Reason::Meaningless)),
+            Verb::Join { site, .. } if set.members.contains_key(site) => {
+                Some(Answer::NotHere(Reason::Meaningless))
+            }
+            Verb::Leave { site } if member(site).is_none() || set.members.len() < 2 => {
+                Some(Answer::NotHere(Reason::Meaningless))
+            }
+            Verb::Expel { site } if !set.members.contains_key(site) || site == self.here() => {
+                Some(Answer::NotHere(Reason::Meaningless))
+            }
+            Verb::Dismiss { loser } if !set.conflicts.contains_key(loser) => {
+                Some(Answer::NotHere(Reason::Meaningless))
+            }
+            _ if !verb.is_for_application() => None,
+            _ if set.in_doubt().is_some() => Some(Answer::NotHere(Reason::InDoubt)),
+            _ if set.local.is_none() => Some(Answer::NotHere(Reason::NoReplica)),
+            _ => None,
+        }
+    }
+
+    /// Begins with the next write of the queue. False when there is none that can begin.
+    pub(super) fn begin_accept(&mut self) -> bool {
+        let Some(draft) = self.set.queue.front() else {
+            return false;
+        };
+        let is_birth = self.set.held.is_empty();
+        if !is_birth && let Some(answer) = self.objection(&draft.verb) {
+            let token = draft.token;
+            self.set.queue.pop_front();
+            self.answer(token, answer);
+            return true;
+        }
+        if !self.needs_are_met(&draft.needs) {
+            return false;
+        }
+        let Some(draft) = self.set.queue.pop_front() else {
+            return false;
+        };
+        let (op, credential) = self.record(draft);
+        if op.verb.is_for_application() {
+            let work = Work::Accept {
+                op: Box::new(op),
+                credential,
+                answered: false,
+            };
+            self.start(work);
+        } else {
+            let (token, id) = (op.token, op.id.clone());
+            self.insert(op, None);
+            self.note(&id);
+            self.answer(token, Answer::Noted { operation: id });
+        }
+        true
+    }
+
+    /// Makes an operation of a draft: it comes after everything that has executed here.
+    fn record(&mut self, draft: Draft) -> (Operation, Option<Secret>) {
+        let author = self.set.author(self.site);
+        let seq = self.set.held.last(&author) + 1;
+        let mut verb = draft.verb;
+        if let Verb::Join { site, stay } = &mut verb {
+            *stay = self.set.passages.get(site).map_or(1, |passage| passage.stay + 1);
+        }
+        let op = Operation {
+            id: OpId { author, seq },
+            token: draft.token,
+            time: self.site.clock.tick(self.context.now_ms),
+            after: self.set.done.clone(),
+            epoch: self.set.epoch,
+            verb,
+            touches: draft.touches,
+            recognise: draft.recognise,
+            needs: draft.needs,
+            request: draft.request,
+            signature: Vec::new(),
+        };
+        (op, draft.credential)
+    }
+
+    /// The application has executed an accepted write: now it is an operation of the set.
+    pub(super) fn accepted(&mut self, op: Operation, credential: Option<Secret>, status: u16, answered: bool) {
+        let (token, id) = (op.token, op.id.clone());
+        self.insert(op, credential);
+        self.conclude(&id, Outcome::Executed);
+        if !answered {
+            let answer = Answer::Accepted {
+                operation: id,
+                status,
+            };
+            self.answer(token, answer);
+        }
+    }
+
+    /// The application has not executed an accepted write: it leaves no trace.
+    pub(super) fn dropped(&mut self, op: &Operation, answered: bool, answer: Answer) {
+        self.set.job = None;
+        if !answered {
+            self.answer(op.token, answer);
+        }
+        if matches!(op.verb, Verb::Create(_)) {
+            self.set.standing = Standing::Left;
+            self.effects.push(Effect::Forget);
+        }
+    }
+
+    /// A new operation with what lost. The conflict stays until it is dismissed.
+    pub(super) fn reapply(&mut self, loser: &OpId, token: Token, credential: Option<Secret>) {
+        let Some(conflict) = self.set.conflicts.get(loser) else {
+            return self.answer(token, Answer::NotHere(Reason::Meaningless));
+        };
+        let again = Draft {
+            token,
+            verb: conflict.loser.verb.clone(),
+            touches: conflict.loser.touches.clone(),
+            recognise: conflict.loser.recognise,
+            needs: conflict.loser.needs.clone(),
+            request: conflict.loser.request.clone(),
+            credential,
+        };
+        self.request(again);
+    }
+
+    /// Puts an operation into the log and its concurrent losers into the queue of conflicts.
+    pub(super) fn insert(&mut self, op: Operation, credential: Option<Secret>) {
+        self.set.held.advance(&op.id);
+        if matches!(op.verb, Verb::Create(_)) {
+            self.set.recognise = op.recognise;
+            self.set.birth = op.token;
+        }
+        self.find_losers(&op);
+        let entry = Entry::new(op, credential, State::Waiting(crate::Why::Turn));
+        self.set.log.insert(entry.op.rank(), entry);
+    }
+
+    pub(super) fn start(&mut self, work: Work) {
+        let ticket = self.site.ticket();
+        self.set.job = Some(Job {
+            ticket,
+            work,
+            phase: Phase::Running,
+            tries: 0,
+        });
+        self.run();
+    }
+}

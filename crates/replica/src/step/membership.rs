@@ -1,0 +1,181 @@
+//! Operations of the set itself.
+
+use cheops_types::SiteName;
+
+use super::Step;
+use crate::{
+    Answer, Cause, Member, OpId, Operation, Outcome, Passage, Peer, Reason, Report, Standing, Verb, Want,
+};
+
+impl Step<'_> {
+    /// Applies an operation that changes the set's record only.
+    pub(super) fn note(&mut self, id: &OpId) {
+        let Some(op) = self.set.entry(id).map(|entry| entry.op.clone()) else {
+            return;
+        };
+        match &op.verb {
+            Verb::Join { site, stay } => self.join(&op, site, *stay),
+            Verb::Leave { site } => self.leave(&op, site),
+            Verb::Expel { site } => self.expel(&op, site),
+            Verb::Dismiss { loser } => {
+                self.set.conflicts.remove(loser);
+                self.set.dismissed.insert(loser.clone());
+            }
+            _ => {}
+        }
+        self.conclude(id, Outcome::Noted);
+    }
+
+    /// Whether this is the last word on the site's membership; concurrent ones are taken in order.
+    fn passes(&mut self, op: &Operation, site: &SiteName, stay: Option<u32>) -> bool {
+        let before = self.set.passages.get(site);
+        if before.is_some_and(|passage| passage.rank > op.rank()) {
+            return false;
+        }
+        let stay = stay.unwrap_or_else(|| before.map_or(0, |passage| passage.stay));
+        let rank = op.rank();
+        self.set.passages.insert(site.clone(), Passage { rank, stay });
+        true
+    }
+
+    fn join(&mut self, op: &Operation, site: &SiteName, stay: u32) {
+        self.set.epoch = self.set.epoch.max(op.epoch);
+        if !self.passes(op, site, Some(stay)) || self.set.members.get(site).is_some_and(|m| m.stay >= stay) {
+            return;
+        }
+        self.set.expelled.remove(site);
+        let member = Member {
+            stay,
+            joined: Some(op.id.clone()),
+            leaving: None,
+        };
+        self.set.members.insert(site.clone(), member);
+        let is_sponsor = op.id.author.site == *self.here();
+        let peer = Peer {
+            needs_snapshot: true,
+            want: is_sponsor.then_some(Want::Snapshot),
+            ..Peer::default()
+        };
+        if site != self.here() {
+            self.set.peers.insert(site.clone(), peer);
+        }
+    }
+
+    fn leave(&mut self, op: &Operation, site: &SiteName) {
+        if self.passes(op, site, None)
+            && let Some(member) = self.set.members.get_mut(site)
+        {
+            member.leaving = Some(op.id.clone());
+        }
+    }
+
+    fn expel(&mut self, op: &Operation, site: &SiteName) {
+        let epoch = op.epoch + 1;
+        self.set.epoch = self.set.epoch.max(epoch);
+        if !self.passes(op, site, None) {
+            return;
+        }
+        if site == self.here() {
+            self.set.standing = Standing::Expelled;
+            return;
+        }
+        self.set.members.remove(site);
+        self.set.peers.remove(site);
+        self.set.expelled.insert(site.clone(), epoch);
+    }
+
+    /// A site that left in good order is gone once it has executed that and all it had is here.
+    pub(super) fn release_members(&mut self) {
+        let here = self.here().clone();
+        let gone: Vec<_> = self
+            .set
+            .members
+            .iter()
+            .filter(|(site, member)| {
+                let peer = self.set.peers.get(*site);
+                let has_left = |id: &OpId| {
+                    peer.is_some_and(|peer| {
+                        peer.done.includes(id) && peer.local.is_none() && self.set.done.covers(&peer.held)
+                    })
+                };
+                **site != here && member.leaving.as_ref().is_some_and(has_left)
+            })
+            .map(|(site, _)| site.clone())
+            .collect();
+        for site in gone {
+            self.set.members.remove(&site);
+            self.set.peers.remove(&site);
+        }
+        if self.has_left() {
+            self.set.standing = Standing::Left;
+        }
+    }
+
+    /// Whether this site has executed its own leave, has no replica any more and nothing that others lack.
+    fn has_left(&self) -> bool {
+        let set = &*self.set;
+        let me = set.members.get(self.here());
+        let leave = me.and_then(|me| me.leaving.as_ref());
+        let all_hold = || {
+            set.others(self.here())
+                .iter()
+                .all(|site| set.peers.get(site).is_some_and(|peer| peer.held.covers(&set.held)))
+        };
+        set.standing == Standing::Member
+            && leave.is_some_and(|id| set.done.includes(id))
+            && set.job.is_none()
+            && set.local.is_none()
+            && all_hold()
+    }
+
+    /// A site that counts itself out of the set says so about this one.
+    pub(super) fn told_expelled(&mut self, epoch: u64, report: &Report) {
+        let me = self.here().clone();
+        let Some(member) = self.set.members.get(&me) else {
+            return;
+        };
+        if let Some(leave) = &member.leaving {
+            if report.done.includes(leave) && self.set.local.is_none() {
+                self.set.standing = Standing::Left;
+            }
+        } else if epoch > self.set.epoch && self.set.standing == Standing::Member {
+            self.set.standing = Standing::Expelled;
+            self.keep_as_conflicts(|id| !report.held.includes(id));
+        }
+    }
+
+    /// Operations of this set that the others went on without.
+    pub(super) fn keep_as_conflicts(&mut self, alone: impl Fn(&OpId) -> bool) {
+        let mine: Vec<_> = self
+            .set
+            .log
+            .values()
+            .map(|entry| &entry.op)
+            .filter(|op| op.verb.is_for_application() && alone(&op.id))
+            .cloned()
+            .collect();
+        for op in mine {
+            self.conflict(op, Cause::Expelled);
+        }
+        for draft in std::mem::take(&mut self.set.queue) {
+            self.answer(draft.token, Answer::NotHere(Reason::NotMember));
+        }
+    }
+
+    /// Another site's store has begun a new life: what was known of it no longer counts.
+    pub(super) fn peer_reset(&mut self, site: &SiteName, incarnation: u64) {
+        let Some(peer) = self.set.peers.get_mut(site) else {
+            return;
+        };
+        if incarnation <= peer.incarnation {
+            return;
+        }
+        *peer = Peer {
+            incarnation,
+            needs_snapshot: true,
+            want: Some(Want::Snapshot),
+            local: peer.local.take(),
+            ..Peer::default()
+        };
+    }
+}

@@ -1,0 +1,265 @@
+//! What became of an execution.
+
+use super::Step;
+use crate::{
+    Answer, Attempt, Degraded, Found, Job, LocalId, OpId, Operation, Outcome, Phase, Reading, Reason,
+    Recognise, Secret, State, Verb, Why, Work,
+};
+
+impl Step<'_> {
+    /// An attempt has ended. Attempts that no longer count are ignored.
+    pub(super) fn executed(&mut self, ticket: u64, attempt: Attempt) {
+        let Some(job) = self.set.job.clone() else {
+            return;
+        };
+        if job.ticket != ticket || job.phase != Phase::Running {
+            return;
+        }
+        match job.work.clone() {
+            Work::Accept {
+                op,
+                credential,
+                answered,
+            } => self.accept_ended(&job, *op, credential, answered, attempt),
+            Work::Replay { id } => self.replay_ended(&id, attempt),
+            Work::Install => self.install_ended(attempt),
+            Work::Vacate { .. } => self.vacate_ended(&attempt),
+            Work::Read => {}
+        }
+    }
+
+    fn reading(&self, op: &Operation, status: u16) -> Reading {
+        let is_own_work = op.recognise == Recognise::ChosenId && matches!(op.verb, Verb::Create(_));
+        if is_own_work && status == 409 {
+            return Reading::Done;
+        }
+        self.context.rules.reading(op, status)
+    }
+
+    fn accept_ended(
+        &mut self,
+        job: &Job,
+        op: Operation,
+        credential: Option<Secret>,
+        answered: bool,
+        attempt: Attempt,
+    ) {
+        // After an attempt of unknown end, a refusal does not say that nothing has happened.
+        let was_in_doubt = job.tries > 0;
+        match attempt {
+            Attempt::Answered { status, local } => match self.reading(&op, status) {
+                Reading::Done => {
+                    self.set.job = None;
+                    self.arrived(&op, local);
+                    self.accepted(op, credential, status, answered);
+                }
+                Reading::Unknown => self.accept_in_doubt(&op, answered, Some(status)),
+                Reading::Retry | Reading::NeedsCredentials if was_in_doubt => {
+                    self.accept_in_doubt(&op, answered, Some(status));
+                }
+                _ => {
+                    self.set.check |= was_in_doubt;
+                    self.dropped(&op, answered, Answer::Refused { status });
+                }
+            },
+            Attempt::NotSent if !was_in_doubt => {
+                self.dropped(&op, answered, Answer::NotHere(Reason::Unreachable));
+            }
+            Attempt::NotSent | Attempt::Unknown => self.accept_in_doubt(&op, answered, None),
+        }
+    }
+
+    fn accept_in_doubt(&mut self, op: &Operation, was_answered: bool, status: Option<u16>) {
+        if !was_answered {
+            self.answer(op.token, Answer::Unknown { status });
+        }
+        if let Some(Job {
+            work: Work::Accept { answered, .. },
+            ..
+        }) = &mut self.set.job
+        {
+            *answered = true;
+        }
+        self.doubt();
+    }
+
+    fn replay_ended(&mut self, id: &OpId, attempt: Attempt) {
+        let Some(op) = self.set.entry(id).map(|entry| entry.op.clone()) else {
+            self.set.job = None;
+            return;
+        };
+        let (status, local) = match attempt {
+            Attempt::Answered { status, local } => (status, local),
+            Attempt::NotSent => return self.postpone(id, Why::Retry { status: None }),
+            Attempt::Unknown => return self.doubt(),
+        };
+        match self.reading(&op, status) {
+            Reading::Done => {
+                self.set.job = None;
+                self.arrived(&op, local);
+                self.conclude(id, Outcome::Executed);
+            }
+            Reading::Refused => {
+                self.set.job = None;
+                self.degrade(Some(id.clone()), status);
+                self.conclude(id, Outcome::Refused { status });
+            }
+            Reading::NeedsCredentials => self.postpone(id, Why::NeedsCredentials),
+            Reading::Blocked => self.postpone(id, Why::Blocked { status }),
+            Reading::Retry => self.postpone(
+                id,
+                Why::Retry {
+                    status: Some(status),
+                },
+            ),
+            Reading::Unknown => self.doubt(),
+        }
+    }
+
+    /// An execution that certainly did not happen is tried again later; others may go first.
+    fn postpone(&mut self, id: &OpId, why: Why) {
+        let tuning = self.context.tuning;
+        let now_ms = self.now_ms();
+        self.set.job = None;
+        if let Some(entry) = self.set.entry_mut(id) {
+            entry.until_ms = now_ms
+                + match why {
+                    Why::Blocked { .. } | Why::NeedsCredentials => tuning.blocked_retry_ms,
+                    _ => tuning.retry_ms(entry.tries),
+                };
+            entry.tries += 1;
+            if !entry.redo {
+                entry.state = State::Waiting(why);
+            }
+        }
+    }
+
+    /// The job has no result. It is resolved later, or stays until an operator settles it.
+    pub(super) fn doubt(&mut self) {
+        let until_ms = self.now_ms() + self.context.tuning.settle_ms;
+        let Some(job) = &self.set.job else {
+            return;
+        };
+        let phase = if self.can_resolve(&job.work) {
+            Phase::Doubt { until_ms }
+        } else {
+            Phase::Stuck
+        };
+        if let Some(job) = &mut self.set.job {
+            job.tries += 1;
+            job.phase = phase;
+        }
+    }
+
+    /// A search for the job's marker has ended.
+    pub(super) fn looked(&mut self, ticket: u64, found: Found) {
+        let Some(job) = &self.set.job else {
+            return;
+        };
+        if job.ticket != ticket || job.phase != Phase::Looking {
+            return;
+        }
+        match found {
+            Found::Here(local) => self.has_executed(Some(local)),
+            Found::Nowhere => {
+                self.set_phase(Phase::Running);
+                self.run();
+            }
+            Found::Unknown => {
+                let until_ms = self.now_ms() + self.context.tuning.retry_ms(job.tries);
+                self.set_phase(Phase::Doubt { until_ms });
+            }
+        }
+    }
+
+    /// An operator knows what became of the execution in doubt.
+    pub(super) fn settle(&mut self, executed: bool, local: Option<LocalId>) {
+        let Some(job) = self.set.job.clone().filter(|job| job.phase == Phase::Stuck) else {
+            return;
+        };
+        if executed {
+            return self.has_executed(local);
+        }
+        match &job.work {
+            Work::Accept { op, answered, .. } => {
+                self.dropped(op, *answered, Answer::NotHere(Reason::Unreachable));
+            }
+            _ => self.set.job = None,
+        }
+    }
+
+    /// The job turns out to have executed.
+    fn has_executed(&mut self, local: Option<LocalId>) {
+        let Some(job) = self.set.job.take() else {
+            return;
+        };
+        match job.work {
+            Work::Accept {
+                op,
+                credential,
+                answered,
+            } => {
+                self.arrived(&op, local);
+                self.accepted(*op, credential, 200, answered);
+            }
+            Work::Replay { id } => {
+                if let Some(op) = self.set.entry(&id).map(|entry| entry.op.clone()) {
+                    self.arrived(&op, local);
+                }
+                self.conclude(&id, Outcome::Executed);
+            }
+            Work::Install => self.installed(local),
+            Work::Vacate { .. } | Work::Read => {}
+        }
+    }
+
+    /// A create gives this site its replica. Where the answer does not name it, the id is the chosen one.
+    fn arrived(&mut self, op: &Operation, local: Option<LocalId>) {
+        if matches!(op.verb, Verb::Create(_)) {
+            self.set.local = local
+                .or_else(|| self.set.record.name.as_deref().map(LocalId::new))
+                .or_else(|| Some(LocalId::new(self.set.record.meta.as_str())));
+            self.moved();
+        }
+    }
+
+    pub(super) fn degrade(&mut self, operation: Option<OpId>, status: u16) {
+        self.set.degraded = Some(Degraded { operation, status });
+    }
+
+    fn vacate_ended(&mut self, attempt: &Attempt) {
+        match attempt {
+            Attempt::Answered {
+                status: 200..=399 | 404 | 410,
+                ..
+            } => {
+                self.set.job = None;
+                self.set.local = None;
+                self.moved();
+                self.tell_all();
+            }
+            _ => self.doubt(),
+        }
+    }
+
+    /// A credential for an operation that waits for one.
+    pub(super) fn credential(&mut self, id: &OpId, credential: Secret) {
+        if let Some(entry) = self.set.entry_mut(id) {
+            entry.credential = Some(credential);
+            entry.until_ms = 0;
+            if entry.state == State::Waiting(Why::NeedsCredentials) {
+                entry.state = State::Waiting(Why::Turn);
+            }
+        }
+    }
+
+    /// Everything that waits for its next try is tried now.
+    pub(super) fn retry_now(&mut self) {
+        for entry in self.set.log.values_mut() {
+            entry.until_ms = 0;
+        }
+        if let Some(install) = &mut self.set.install {
+            install.until_ms = 0;
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What other sites send.
+
+use cheops_types::SiteName;
+
+use super::Step;
+use crate::{
+    Carried, Content, Context, Effect, Event, Message, Report, Set, Site, Standing, State, Vector, Verb, Why,
+    step,
+};
+
+/// Takes a message about a set that this site does not know: the beginning of one, or nothing.
+pub fn receive(site: &mut Site, message: Message, context: &Context<'_>) -> (Option<Set>, Vec<Effect>) {
+    if is_for_earlier_life(site, &message) {
+        return (None, vec![introduce(site, &message)]);
+    }
+    let here = site.name();
+    let set = match &message.content {
+        Content::Operations(carried) => carried.iter().find_map(|carried| match &carried.op.verb {
+            Verb::Create(birth) if birth.sites.contains(here) => Some(Set::born(&message.set, birth)),
+            _ => None,
+        }),
+        Content::Snapshot(snapshot) if snapshot.members.contains_key(here) => {
+            Some(Set::new(snapshot.record.clone(), snapshot.members.clone()))
+        }
+        _ => None,
+    };
+    let Some(mut set) = set else {
+        return (None, Vec::new());
+    };
+    let effects = step(site, &mut set, Event::Message(message), context);
+    (Some(set), effects)
+}
+
+/// Whether the sender means a store that this site has lost.
+fn is_for_earlier_life(site: &Site, message: &Message) -> bool {
+    message.incarnation != 0 && message.incarnation != site.incarnation()
+}
+
+/// Tells a sender that this site's store has begun a new life.
+fn introduce(site: &Site, message: &Message) -> Effect {
+    let report = Report {
+        incarnation: site.incarnation(),
+        stay: 0,
+        held: Vector::new(),
+        done: Vector::new(),
+        local: None,
+        degraded: None,
+        ask: false,
+    };
+    Effect::Send {
+        to: message.from.clone(),
+        message: Message {
+            set: message.set.clone(),
+            from: site.name().clone(),
+            incarnation: message.report.incarnation,
+            epoch: 0,
+            report,
+            content: Content::Report,
+        },
+    }
+}
+
+impl Step<'_> {
+    pub(super) fn message(&mut self, message: Message) {
+        let Message {
+            from,
+            epoch,
+            report,
+            content,
+            incarnation,
+            ..
+        } = message;
+        if incarnation != 0 && incarnation != self.site.incarnation() {
+            self.tell.insert(from);
+            return;
+        }
+        if let Content::Expelled = content {
+            self.learn_leaving(&from, &report);
+            return self.told_expelled(epoch, &report);
+        }
+        if !self.set.members.contains_key(&from) || self.set.standing != Standing::Member {
+            return self.stranger(&from, epoch, &report, content);
+        }
+        let known = self.set.peer(&from).incarnation;
+        let is_stale = report.incarnation < known || !self.is_current_stay(&from, &report);
+        if is_stale && !matches!(content, Content::Snapshot(_)) {
+            return;
+        }
+        if known != 0 && report.incarnation > known {
+            return self.peer_reset(&from, report.incarnation);
+        }
+        let behind = self.learn(&from, &report);
+        match content {
+            Content::Operations(carried) => {
+                self.take(carried);
+                self.tell.insert(from.clone());
+            }
+            Content::Snapshot(snapshot) => {
+                self.take_snapshot(&from, epoch, *snapshot);
+                self.tell.insert(from.clone());
+            }
+            Content::Digest { at, digest } => self.take_digest(&from, at, digest),
+            Content::State { at, state } => self.take_state(at, state),
+            Content::Report | Content::Expelled => {}
+        }
+        if report.ask {
+            self.tell.insert(from.clone());
+        }
+        if behind {
+            // It is there and lacks something: no need to wait for the next try.
+            self.peer_up_soon(&from);
+        }
+    }
+
+    /// Learns how far a member is. True when it does not have what was thought to be on its way.
+    fn learn(&mut self, from: &SiteName, report: &Report) -> bool {
+        let (done, incarnation) = (self.set.done.clone(), report.incarnation);
+        let peer = self.set.peer(from);
+        let before = (peer.held.clone(), peer.done.clone());
+        peer.incarnation = incarnation;
+        // A site that knows nothing of the set still needs to be brought in.
+        if !(peer.needs_snapshot && report.held.is_empty()) {
+            peer.learn(&report.held, &report.done, &done);
+        }
+        peer.local.clone_from(&report.local);
+        peer.degraded.clone_from(&report.degraded);
+        let moved = before != (peer.held.clone(), peer.done.clone());
+        if moved {
+            peer.tries = 0;
+            self.progress(from);
+        }
+        report.ask
+    }
+
+    /// Messages of an earlier stay are about operations that the site has given up since.
+    fn is_current_stay(&self, from: &SiteName, report: &Report) -> bool {
+        let is_new_life = self
+            .set
+            .peers
+            .get(from)
+            .is_some_and(|peer| peer.incarnation != 0 && peer.incarnation < report.incarnation);
+        is_new_life
+            || self
+                .set
+                .members
+                .get(from)
+                .is_some_and(|member| member.stay == report.stay)
+    }
+
+    /// A site that has left may not know this one any more, but says how far it was.
+    fn learn_leaving(&mut self, from: &SiteName, report: &Report) {
+        let leaving = self.set.members.get(from).is_some_and(|member| member.leaving.is_some());
+        if leaving && self.is_current_stay(from, report) {
+            self.learn(from, report);
+        }
+    }
+
+    fn progress(&mut self, from: &SiteName) {
+        let here = self.here().clone();
+        let Some(peer) = self.set.peers.get(from) else {
+            return;
+        };
+        let mine = self.set.log.values().map(|entry| &entry.op);
+        let moved = mine.filter(|op| op.id.author.site == here && peer.held.includes(&op.id));
+        self.effects.extend(moved.map(|op| Effect::Progress {
+            operation: op.id.clone(),
+            token: op.token,
+        }));
+    }
+
+    /// Puts operations into the log: those that are new, each after its author's earlier ones.
+    fn take(&mut self, carried: Vec<Carried>) {
+        let now_ms = self.now_ms();
+        let ahead_max_ms = self.context.tuning.ahead_max_ms;
+        for Carried { op, credential } in carried {
+            if self.set.held.includes(&op.id) {
+                if let Some(entry) = self.set.entry_mut(&op.id)
+                    && entry.credential.is_none()
+                {
+                    entry.credential = credential;
+                }
+                continue;
+            }
+            if !self.set.held.precedes(&op.id) {
+                continue;
+            }
+            let ahead = self.site.clock.witness(op.time, now_ms, ahead_max_ms).is_err();
+            let id = op.id.clone();
+            self.insert(op, credential);
+            if ahead && let Some(entry) = self.set.entry_mut(&id) {
+                entry.state = State::Waiting(Why::Quarantined);
+            }
+        }
+    }
+
+    /// A message from a site that is not a member as far as this one knows.
+    fn stranger(&mut self, from: &SiteName, epoch: u64, report: &Report, content: Content) {
+        if let Content::Snapshot(snapshot) = content {
+            if self.set.standing != Standing::Member {
+                self.return_with(from, epoch, *snapshot);
+            }
+            return;
+        }
+        let is_known = self.set.members.contains_key(from);
+        if self.set.standing != Standing::Expelled {
+            // A site that has left still says how far it was to those that have not heard.
+            let content = if is_known { Content::Report } else { Content::Expelled };
+            let message = self.compose(from, content, false);
+            let message = Message {
+                incarnation: report.incarnation,
+                ..message
+            };
+            self.effects.push(Effect::Send {
+                to: from.clone(),
+                message,
+            });
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What an operation's outcome changes, and who lost.
+
+use super::Step;
+use crate::{Cause, Conflict, Effect, OpId, Operation, Outcome, State, Verb, loser};
+
+impl Step<'_> {
+    /// An operation has its outcome here.
+    pub(super) fn conclude(&mut self, id: &OpId, outcome: Outcome) {
+        let Some(entry) = self.set.entry_mut(id) else {
+            return;
+        };
+        entry.tries = 0;
+        entry.until_ms = 0;
+        if std::mem::take(&mut entry.redo) {
+            self.set.digest = None;
+            return;
+        }
+        entry.state = State::Done(outcome);
+        let op = entry.op.clone();
+        self.set.done.advance(id);
+        self.set.digest = None;
+        if op.verb.is_for_application() && self.set.last.as_ref().is_none_or(|last| *last < op.rank()) {
+            self.set.last = Some(op.rank());
+        }
+        if matches!(op.verb, Verb::Delete) && outcome == Outcome::Executed {
+            self.set.deleted = Some(id.clone());
+            self.set.degraded = None;
+            if self.set.local.take().is_some() {
+                self.moved();
+            }
+            // Nothing is executed after a delete, also not once more.
+            for entry in self.set.log.values_mut() {
+                entry.redo = false;
+            }
+        }
+        self.tell_all();
+    }
+
+    pub(super) fn moved(&mut self) {
+        self.effects.push(Effect::Moved(self.set.record.meta.clone()));
+    }
+
+    /// Every pair of concurrent operations meets here once, at every site.
+    pub(super) fn find_losers(&mut self, op: &Operation) {
+        let lost: Vec<_> = self
+            .set
+            .log
+            .values()
+            .filter_map(|entry| {
+                let other = &entry.op;
+                let loser = loser(op, other)?;
+                let winner = if loser.id == op.id { other } else { op };
+                Some((loser.clone(), winner.clone()))
+            })
+            .collect();
+        for (loser, winner) in lost {
+            self.conflict(loser, Cause::Winner(Box::new(winner)));
+        }
+    }
+
+    pub(super) fn conflict(&mut self, loser: Operation, cause: Cause) {
+        if !self.set.dismissed.contains(&loser.id) {
+            self.set
+                .conflicts
+                .entry(loser.id.clone())
+                .or_insert(Conflict { loser, cause });
+        }
+    }
+
+    /// Some of what follows it in the order is no longer kept: it cannot be put in its place.
+    pub(super) fn too_late(&mut self, op: &Operation) {
+        self.conflict(op.clone(), Cause::TooLate);
+        self.set.check = true;
+        self.conclude(&op.id, Outcome::Lost);
+    }
+}

@@ -1,0 +1,338 @@
+//! What this site executes next. One resource, one execution at a time.
+
+use super::Step;
+use crate::{
+    Effect, Execution, Form, LocalId, Need, OpId, Operation, Outcome, Phase, Presence, Recognise, Relation,
+    Secret, Standing, State, Token, Verb, Why, Work, relation,
+};
+
+/// How a late operation fits in.
+enum Place {
+    /// It executes, and these after it once more.
+    Before(Vec<OpId>),
+    Covered,
+    /// What follows it cannot be executed again.
+    Impossible,
+}
+
+impl Step<'_> {
+    /// Begins whatever can begin.
+    pub(super) fn advance(&mut self) {
+        if self.set.job.is_some() {
+            return self.resolve_doubt();
+        }
+        if self.set.standing == Standing::Expelled {
+            return self.refuse_queue();
+        }
+        while self.set.job.is_none() {
+            let began = self.begin_install()
+                || self.begin_replay()
+                || self.begin_vacate()
+                || (!self.must_restore_order() && self.begin_accept())
+                || self.begin_read();
+            if !began {
+                return;
+            }
+        }
+    }
+
+    /// Whether executed operations wait to be executed again. Nothing new may come between.
+    fn must_restore_order(&self) -> bool {
+        self.set.install.is_some() || self.set.log.values().any(|entry| entry.redo)
+    }
+
+    /// Begins with, or concludes, the first operation in order that can. False when there is none.
+    fn begin_replay(&mut self) -> bool {
+        if self.set.install.is_some() {
+            return false;
+        }
+        let deleting = self.set.is_deleting();
+        let mut next = None;
+        for entry in self.set.log.values() {
+            if entry.redo {
+                if entry.until_ms <= self.now_ms() {
+                    next = Some(entry.op.id.clone());
+                }
+                break;
+            }
+            if !entry.is_done() && self.is_ready(&entry.op, entry.state, entry.until_ms, deleting) {
+                next = Some(entry.op.id.clone());
+                break;
+            }
+        }
+        let Some(id) = next else {
+            return false;
+        };
+        self.replay(&id, deleting);
+        true
+    }
+
+    fn is_ready(&self, op: &Operation, state: State, until_ms: u64, deleting: bool) -> bool {
+        let set = &*self.set;
+        if !set.done.covers(&op.after) || !set.done.precedes(&op.id) {
+            return false;
+        }
+        if state == State::Waiting(Why::Quarantined) {
+            return op.time.millis <= self.now_ms() + self.context.tuning.ahead_max_ms;
+        }
+        if deleting && op.verb.is_for_application() && !matches!(op.verb, Verb::Delete) {
+            return true;
+        }
+        until_ms <= self.now_ms()
+            && state != State::Waiting(Why::NeedsCredentials)
+            && self.needs_are_met(&op.needs)
+    }
+
+    pub(super) fn needs_are_met(&self, needs: &[Need]) -> bool {
+        needs
+            .iter()
+            .all(|need| match self.context.rules.presence(&need.set) {
+                Presence::Uninvolved | Presence::Gone => true,
+                Presence::Pending => need.gone,
+                Presence::Here => !need.gone,
+            })
+    }
+
+    fn replay(&mut self, id: &OpId, deleting: bool) {
+        let ahead_max_ms = self.context.tuning.ahead_max_ms;
+        let now_ms = self.now_ms();
+        let Some(entry) = self.set.entry_mut(id) else {
+            return;
+        };
+        if entry.state == State::Waiting(Why::Quarantined) {
+            entry.state = State::Waiting(Why::Turn);
+            let time = entry.op.time;
+            // It has just been found to be near enough.
+            let _ = self.site.clock.witness(time, now_ms, ahead_max_ms);
+            return;
+        }
+        let redo = entry.redo;
+        let op = entry.op.clone();
+        match &op.verb {
+            verb if !verb.is_for_application() => self.note(id),
+            Verb::Delete if self.set.local.is_none() => self.conclude(id, Outcome::Executed),
+            Verb::Delete => self.start(Work::Replay { id: id.clone() }),
+            _ if deleting && !redo => self.conclude(id, Outcome::Superseded),
+            Verb::Create(_) if self.set.local.is_some() => self.conclude(id, Outcome::Covered),
+            Verb::Create(_) => self.start(Work::Replay { id: id.clone() }),
+            _ if self.set.local.is_none() => self.conclude(id, Outcome::NoReplica),
+            _ if redo => self.start(Work::Replay { id: id.clone() }),
+            _ if !op.after.covers(&self.set.pruned) => self.too_late(&op),
+            _ => match self.place(&op) {
+                Place::Covered => self.conclude(id, Outcome::Covered),
+                Place::Impossible => {
+                    self.set.check = true;
+                    self.conclude(id, Outcome::Lost);
+                }
+                Place::Before(followers) => {
+                    for follower in followers {
+                        if let Some(entry) = self.set.entry_mut(&follower) {
+                            entry.redo = true;
+                        }
+                    }
+                    self.start(Work::Replay { id: id.clone() });
+                }
+            },
+        }
+    }
+
+    /// Where an operation stands among those that have executed already and come later in the order.
+    fn place(&self, op: &Operation) -> Place {
+        let rank = op.rank();
+        let later = || {
+            self.set
+                .log
+                .range(&rank..)
+                .map(|(_, entry)| entry)
+                .filter(|entry| entry.op.id != op.id && entry.has_executed())
+        };
+        if later().any(|entry| relation(op, &entry.op) == Relation::Whole) {
+            return Place::Covered;
+        }
+        let mut again = vec![op];
+        for entry in later() {
+            let depends = again
+                .iter()
+                .any(|earlier| relation(earlier, &entry.op) != Relation::Independent);
+            if depends && !entry.op.verb.may_follow_again() {
+                return Place::Impossible;
+            }
+            if depends {
+                again.push(&entry.op);
+            }
+        }
+        Place::Before(again[1..].iter().map(|op| op.id.clone()).collect())
+    }
+
+    fn begin_install(&mut self) -> bool {
+        let now_ms = self.now_ms();
+        let Some(install) = &self.set.install else {
+            return false;
+        };
+        if install.until_ms > now_ms {
+            return false;
+        }
+        if install.state.is_none() && self.set.local.is_none() {
+            self.installed(None);
+        } else {
+            self.start(Work::Install);
+        }
+        true
+    }
+
+    /// A site that leaves deletes its replica, once everything that it accepted is on record.
+    fn begin_vacate(&mut self) -> bool {
+        let leave = self.set.members.get(self.here()).and_then(|me| me.leaving.clone());
+        let Some(token) = leave.and_then(|id| self.set.entry(&id).map(|entry| entry.op.token)) else {
+            return false;
+        };
+        if self.set.local.is_none() || self.set.install.is_some() {
+            return false;
+        }
+        self.start(Work::Vacate { token });
+        true
+    }
+
+    /// Hands the job to the application.
+    pub(super) fn run(&mut self) {
+        let Some(job) = &self.set.job else {
+            return;
+        };
+        let ticket = job.ticket;
+        let Some((token, recognise, form, credential)) = self.order(&job.work) else {
+            self.set.job = None;
+            return;
+        };
+        self.effects.push(match (form, &job.work) {
+            (Some(form), _) => Effect::Execute(Execution {
+                ticket,
+                token,
+                recognise,
+                form,
+                credential,
+            }),
+            (None, _) => {
+                let Some(local) = self.set.local.clone() else {
+                    self.set.job = None;
+                    return;
+                };
+                Effect::Read { ticket, local }
+            }
+        });
+    }
+
+    /// What a piece of work asks of the application; no form means a read.
+    fn order(&self, work: &Work) -> Option<(Token, Recognise, Option<Form>, Option<Secret>)> {
+        let local = self.set.local.as_ref();
+        Some(match work {
+            Work::Accept { op, credential, .. } => {
+                (op.token, recognise(op), Some(form(op, local)?), credential.clone())
+            }
+            Work::Replay { id } => {
+                let entry = self.set.entry(id)?;
+                let op = &entry.op;
+                (op.token, recognise(op), Some(form(op, local)?), entry.credential.clone())
+            }
+            Work::Install => {
+                let install = self.set.install.as_ref()?;
+                // Only the create is to be recognised; an overwrite has to take effect each time.
+                let (form, recognise) = match (install.state.clone(), local.cloned()) {
+                    (Some(state), Some(local)) => (Form::Overwrite { state, local }, Recognise::Nothing),
+                    (Some(state), None) => (Form::CreateFrom { state }, install.recognise),
+                    (None, local) => (Form::Delete { local: local? }, Recognise::Nothing),
+                };
+                (install.token, recognise, Some(form), None)
+            }
+            Work::Vacate { token } => {
+                let form = Form::Delete {
+                    local: local?.clone(),
+                };
+                (*token, Recognise::Nothing, Some(form), None)
+            }
+            Work::Read => (Token(0), Recognise::Nothing, None, None),
+        })
+    }
+
+    /// An execution without a result, once the application can no longer be working on it.
+    fn resolve_doubt(&mut self) {
+        let now_ms = self.now_ms();
+        let Some(job) = &mut self.set.job else {
+            return;
+        };
+        if !matches!(job.phase, Phase::Doubt { until_ms } if until_ms <= now_ms) {
+            return;
+        }
+        job.ticket = self.site.ticket();
+        let ticket = job.ticket;
+        let work = job.work.clone();
+        if let Some(token) = self.marker(&work) {
+            self.set_phase(Phase::Looking);
+            self.effects.push(Effect::Look { ticket, token });
+        } else {
+            self.set_phase(Phase::Running);
+            self.run();
+        }
+    }
+
+    pub(super) fn set_phase(&mut self, phase: Phase) {
+        if let Some(job) = &mut self.set.job {
+            job.phase = phase;
+        }
+    }
+
+    /// The marker by which the work of a create is recognised, where there is one.
+    pub(super) fn marker(&self, work: &Work) -> Option<Token> {
+        let (token, recognise, form, _) = self.order(work)?;
+        let is_create = matches!(form, Some(Form::Create { .. } | Form::CreateFrom { .. }));
+        (is_create && recognise == Recognise::Marker).then_some(token)
+    }
+
+    /// Whether work without a result can be resolved without an operator.
+    pub(super) fn can_resolve(&self, work: &Work) -> bool {
+        let Some((_, recognise, form, _)) = self.order(work) else {
+            return true;
+        };
+        match form {
+            Some(Form::Create { .. } | Form::CreateFrom { .. }) => recognise != Recognise::Nothing,
+            Some(Form::Repeat { .. }) => {
+                let op = match work {
+                    Work::Accept { op, .. } => Some(&**op),
+                    Work::Replay { id } => self.set.entry(id).map(|entry| &entry.op),
+                    _ => None,
+                };
+                op.is_some_and(|op| op.verb.is_idempotent() || op.recognise == Recognise::Key)
+            }
+            _ => true,
+        }
+    }
+
+    fn refuse_queue(&mut self) {
+        for draft in std::mem::take(&mut self.set.queue) {
+            self.answer(draft.token, crate::Answer::NotHere(crate::Reason::NotMember));
+        }
+    }
+}
+
+/// What is harmless to repeat must not be recognised: to restore the order it has to take effect again.
+fn recognise(op: &Operation) -> Recognise {
+    if op.verb.is_idempotent() {
+        Recognise::Nothing
+    } else {
+        op.recognise
+    }
+}
+
+fn form(op: &Operation, local: Option<&LocalId>) -> Option<Form> {
+    Some(match &op.verb {
+        Verb::Create(_) => Form::Create {
+            request: op.request.clone(),
+        },
+        Verb::Delete => Form::Delete {
+            local: local?.clone(),
+        },
+        _ => Form::Repeat {
+            request: op.request.clone(),
+            local: local?.clone(),
+        },
+    })
+}

@@ -1,0 +1,160 @@
+//! A model application: one per site, alive while agents come and go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cheops_replica::{Attempt, Body, Digest, Execution, Form, Found, LocalId, Recognise, Token};
+use serde::{Deserialize, Serialize};
+
+/// What a resource is: some fields and a counter.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Resource {
+    pub fields: BTreeMap<String, u64>,
+    pub count: u64,
+}
+
+/// What a request's body says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    Whole(Resource),
+    Fields(BTreeMap<String, u64>),
+    /// Commutes.
+    Add(u64),
+    /// Does not.
+    Double(u64),
+}
+
+impl Change {
+    pub fn of(body: &Body) -> Self {
+        let Body::Inline(bytes) = body else {
+            panic!("the simulator spools nothing");
+        };
+        serde_json::from_slice(bytes).expect("the simulator wrote it")
+    }
+
+    pub fn body(&self) -> Body {
+        Body::Inline(serde_json::to_vec(self).expect("a plain value"))
+    }
+
+    pub fn apply(&self, resource: &mut Resource) {
+        match self {
+            Self::Whole(whole) => *resource = whole.clone(),
+            Self::Fields(fields) => resource.fields.extend(fields.clone()),
+            Self::Add(n) => resource.count = resource.count.wrapping_add(*n),
+            Self::Double(n) => resource.count = resource.count.wrapping_mul(2).wrapping_add(*n),
+        }
+    }
+
+    pub fn is_idempotent(&self) -> bool {
+        matches!(self, Self::Whole(_) | Self::Fields(_))
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct App {
+    pub resources: BTreeMap<LocalId, Resource>,
+    /// What each create made, for the operator who looks into the application.
+    pub made: BTreeMap<Token, LocalId>,
+    markers: BTreeMap<Token, LocalId>,
+    keys: BTreeMap<Token, Attempt>,
+    next: u64,
+    /// How often each request took effect, idempotent ones aside.
+    pub effects: BTreeMap<Token, u32>,
+    /// All requests that took effect.
+    pub seen: BTreeSet<Token>,
+}
+
+impl App {
+    /// Takes effect and answers.
+    pub fn execute(&mut self, site: usize, chosen: &str, execution: &Execution) -> Attempt {
+        if execution.recognise == Recognise::Key
+            && let Some(answer) = self.keys.get(&execution.token)
+        {
+            return answer.clone();
+        }
+        let answer = self.carry_out(site, chosen, execution);
+        if execution.recognise == Recognise::Key {
+            self.keys.insert(execution.token, answer.clone());
+        }
+        answer
+    }
+
+    fn carry_out(&mut self, site: usize, chosen: &str, execution: &Execution) -> Attempt {
+        let answered = |status| Attempt::Answered { status, local: None };
+        match &execution.form {
+            Form::Create { request } => {
+                let Change::Whole(whole) = Change::of(&request.body) else {
+                    return answered(400);
+                };
+                self.create(site, chosen, execution, whole)
+            }
+            Form::CreateFrom { state } => {
+                let whole = serde_json::from_slice(state).expect("read from a replica");
+                self.create(site, chosen, execution, whole)
+            }
+            Form::Repeat { request, local } => {
+                let change = Change::of(&request.body);
+                let Some(resource) = self.resources.get_mut(local) else {
+                    return answered(404);
+                };
+                change.apply(resource);
+                self.seen.insert(execution.token);
+                if !change.is_idempotent() {
+                    *self.effects.entry(execution.token).or_default() += 1;
+                }
+                answered(200)
+            }
+            Form::Overwrite { state, local } => {
+                let whole = serde_json::from_slice(state).expect("read from a replica");
+                match self.resources.get_mut(local) {
+                    Some(resource) => {
+                        *resource = whole;
+                        answered(200)
+                    }
+                    None => answered(404),
+                }
+            }
+            Form::Delete { local } => {
+                self.markers.retain(|_, marked| marked != local);
+                self.seen.insert(execution.token);
+                answered(if self.resources.remove(local).is_some() { 204 } else { 404 })
+            }
+        }
+    }
+
+    fn create(&mut self, site: usize, chosen: &str, execution: &Execution, whole: Resource) -> Attempt {
+        let local = if execution.recognise == Recognise::ChosenId {
+            LocalId::new(chosen)
+        } else {
+            self.next += 1;
+            LocalId::new(&format!("{site}-{}", self.next))
+        };
+        if self.resources.contains_key(&local) {
+            return Attempt::Answered {
+                status: 409,
+                local: None,
+            };
+        }
+        self.resources.insert(local.clone(), whole);
+        self.seen.insert(execution.token);
+        *self.effects.entry(execution.token).or_default() += 1;
+        self.made.insert(execution.token, local.clone());
+        if execution.recognise == Recognise::Marker {
+            self.markers.insert(execution.token, local.clone());
+        }
+        Attempt::Answered {
+            status: 201,
+            local: Some(local),
+        }
+    }
+
+    pub fn look(&self, token: Token) -> Found {
+        self.markers
+            .get(&token)
+            .map_or(Found::Nowhere, |local| Found::Here(local.clone()))
+    }
+
+    pub fn read(&self, local: &LocalId) -> Option<(Vec<u8>, Digest)> {
+        let state = serde_json::to_vec(self.resources.get(local)?).expect("a plain value");
+        Some((state.clone(), Digest(state)))
+    }
+}

@@ -1,0 +1,47 @@
+//! What must hold, each in its own file. Some are watched all the time, the others at the end.
+
+pub mod calm;
+pub mod conflicts;
+pub mod doubt;
+pub mod durable;
+pub mod equal;
+pub mod involved;
+pub mod once;
+pub mod order;
+pub mod pruned;
+
+use cheops_replica::{MetaId, Set};
+
+use crate::World;
+
+/// After every commit.
+pub fn committed(world: &mut World, at: usize, meta: &MetaId, before: Option<&Set>) {
+    let Some(set) = world.nodes[at].disk.sets.get(meta) else {
+        return;
+    };
+    let known = world.oracle.operations.entry(meta.clone()).or_default();
+    for entry in set.log() {
+        if !known.contains_key(&entry.op.id) {
+            known.insert(entry.op.id.clone(), entry.op.clone());
+        }
+        if entry.state == cheops_replica::State::Done(cheops_replica::Outcome::Lost) {
+            world.oracle.copied.insert(meta.clone());
+        }
+    }
+    pruned::check(world, at, meta, before);
+}
+
+/// After healing.
+pub fn at_rest(world: &mut World) {
+    for meta in world.sets() {
+        let Some(main) = world.main_node(&meta) else {
+            continue;
+        };
+        calm::check(world, main, &meta);
+        durable::check(world, main, &meta);
+        equal::check(world, main, &meta);
+        order::check(world, main, &meta);
+        conflicts::check(world, main, &meta);
+    }
+    equal::no_orphans(world);
+}

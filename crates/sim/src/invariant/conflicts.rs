@@ -1,0 +1,65 @@
+//! Every concurrent loser is in the conflict queue of every member, and nothing else is. Who lost is
+//! decided here from fields and times, by nothing of the engine.
+
+use std::collections::BTreeSet;
+
+use cheops_replica::{Footprint, MetaId, OpId, Operation, Verb};
+
+use crate::World;
+
+pub fn check(world: &mut World, main: usize, meta: &MetaId) {
+    let excused = world.plan.has_small_log()
+        || world.plan.membership
+        || world.oracle.forced.contains(meta)
+        || !world.oracle.lost.is_empty();
+    if excused {
+        return;
+    }
+    let Some(operations) = world.oracle.operations.get(meta) else {
+        return;
+    };
+    let mut expected: BTreeSet<OpId> = BTreeSet::new();
+    for a in operations.values() {
+        for b in operations.values() {
+            let concurrent = a.id != b.id && !a.after.includes(&b.id) && !b.after.includes(&a.id);
+            if concurrent && loses(a, b) {
+                expected.insert(a.id.clone());
+            }
+        }
+    }
+    let members: Vec<_> = world.nodes[main].disk.sets[meta].members().keys().cloned().collect();
+    for site in members {
+        let node = &world.nodes[world.node_of(&site).expect("a simulated site")];
+        let Some(set) = node.disk.sets.get(meta) else {
+            continue;
+        };
+        let actual: BTreeSet<OpId> = set.conflicts().map(|conflict| conflict.loser.id.clone()).collect();
+        if actual != expected {
+            let what = format!("conflicts: of {meta} at {site} are {actual:?}, should be {expected:?}");
+            world.oracle.violation(what);
+            return;
+        }
+    }
+}
+
+/// Whether `a` loses against the concurrent `b`.
+fn loses(a: &Operation, b: &Operation) -> bool {
+    let adds = |op: &Operation| matches!(op.verb, Verb::Action { commutes: true, .. });
+    match (&a.verb, &b.verb) {
+        (Verb::Delete, _) => false,
+        (_, Verb::Delete) => true,
+        _ if adds(a) && adds(b) => false,
+        _ => {
+            let a_first = (a.time, &a.id.author.site) < (b.time, &b.id.author.site);
+            a_first && !names(&a.touches).is_disjoint(&names(&b.touches))
+        }
+    }
+}
+
+fn names(footprint: &Footprint) -> BTreeSet<String> {
+    let all = ["/fields/a", "/fields/b", "/fields/c", "/count"];
+    match footprint {
+        Footprint::Whole => all.iter().map(|name| (*name).to_owned()).collect(),
+        Footprint::Parts(parts) => parts.clone(),
+    }
+}

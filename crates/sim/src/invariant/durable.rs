@@ -1,0 +1,38 @@
+//! No acknowledged operation is lost while a holder's disk survives.
+
+use cheops_replica::MetaId;
+
+use crate::World;
+
+pub fn check(world: &mut World, main: usize, meta: &MetaId) {
+    let set = &world.nodes[main].disk.sets[meta];
+    let missing: Vec<_> = world
+        .oracle
+        .accepted
+        .values()
+        .filter(|(of, id)| of == meta && !set.held().includes(id))
+        .map(|(_, id)| id.clone())
+        .collect();
+    for id in missing {
+        // What only a removed site had is kept as a conflict; what only a lost disk had is gone.
+        let is_conflict = world.nodes.iter().any(|node| {
+            node.disk
+                .sets
+                .get(meta)
+                .is_some_and(|set| set.conflicts().any(|conflict| conflict.loser.id == id))
+        });
+        let is_record = world
+            .oracle
+            .operations
+            .get(meta)
+            .and_then(|operations| operations.get(&id))
+            .is_some_and(|op| !op.verb.is_for_application());
+        let excused = world.oracle.lost.contains(&id.author.site)
+            || (world.oracle.forced.contains(meta) && (is_conflict || is_record));
+        if !excused {
+            world
+                .oracle
+                .violation(format!("durable: {id} of {meta} was acknowledged and is lost"));
+        }
+    }
+}

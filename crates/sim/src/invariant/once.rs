@@ -1,0 +1,15 @@
+//! No operation takes effect twice at a site, idempotent ones aside.
+
+use cheops_replica::Token;
+
+use crate::World;
+
+pub fn check(world: &mut World, at: usize, token: Token) {
+    let node = &world.nodes[at];
+    let times = node.app.effects.get(&token).copied().unwrap_or(0);
+    // A site that lost its store has lost what it knew about its executions.
+    if times > 1 && !world.oracle.lost.contains(&node.name) {
+        let what = format!("once: {token:?} took effect {times} times at {}", node.name);
+        world.oracle.violation(what);
+    }
+}

@@ -1,0 +1,69 @@
+//! Defects made on purpose, to see that the simulator finds them.
+
+use cheops_replica::{Set, Site};
+
+use crate::Node;
+
+/// A way in which an agent, or the engine's state in its hands, is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutant {
+    /// Effects leave before the commit.
+    ReleaseFirst,
+    /// Deleted sets are forgotten at a restart.
+    DropTombstones,
+    /// An execution without a result is taken for one that has not begun.
+    ExecuteTwice,
+    /// The conflicts are lost at a restart.
+    DropConflicts,
+    /// What was executed is forgotten at a restart, but not the log's end.
+    ForgetOutcome,
+    /// The clock starts from nothing.
+    ForgetClock,
+    /// A site says that it has executed what it only holds.
+    ClaimDone,
+    /// Messages go to sites that are not involved.
+    SendToAll,
+}
+
+impl Mutant {
+    pub const ALL: &[Self] = &[
+        Self::ReleaseFirst,
+        Self::DropTombstones,
+        Self::ExecuteTwice,
+        Self::DropConflicts,
+        Self::ForgetOutcome,
+        Self::ForgetClock,
+        Self::ClaimDone,
+        Self::SendToAll,
+    ];
+
+    /// Changes what a node finds on its disk when it starts.
+    pub fn restart(self, node: &mut Node) {
+        match self {
+            Self::DropTombstones => node.disk.sets.retain(|_, set| !set.is_deleted()),
+            Self::ForgetClock => {
+                let site = &node.disk.site;
+                node.disk.site = Site::new(site.name().clone(), site.incarnation());
+            }
+            Self::ExecuteTwice => edit(node, |set| set["job"] = serde_json::Value::Null),
+            Self::DropConflicts => edit(node, |set| set["conflicts"] = serde_json::json!([])),
+            Self::ForgetOutcome => edit(node, |set| {
+                let Some(last) = set["log"].as_array_mut().and_then(|log| log.last_mut()) else {
+                    return;
+                };
+                if last[1]["state"].get("Done").is_some() {
+                    last[1]["redo"] = serde_json::json!(true);
+                }
+            }),
+            Self::ReleaseFirst | Self::ClaimDone | Self::SendToAll => {}
+        }
+    }
+}
+
+fn edit(node: &mut Node, change: impl Fn(&mut serde_json::Value)) {
+    for set in node.disk.sets.values_mut() {
+        let mut value = serde_json::to_value(&*set).expect("a set can be written");
+        change(&mut value);
+        *set = serde_json::from_value::<Set>(value).expect("still a set");
+    }
+}

@@ -1,0 +1,105 @@
+//! What a schedule is made of, all of it decided by its seed.
+
+use cheops_replica::{Recognise, Tuning};
+
+use crate::Rng;
+
+/// The dice of one schedule; probabilities are per mille.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub sites: usize,
+    pub sets: usize,
+    pub writes: usize,
+    /// Virtual time during which things go wrong.
+    pub fault_ms: u64,
+    pub loss: u32,
+    pub duplicate: u32,
+    pub delay_max_ms: u64,
+    pub cuts: usize,
+    /// At each of the moments of a step: before the commit, after it, between two effects.
+    pub crash: u32,
+    pub app_fails: u32,
+    pub app_silent: u32,
+    /// The application of a replica refuses for good.
+    pub refuses: u32,
+    pub locks: u32,
+    pub skew_max_ms: u64,
+    pub recognise: Recognise,
+    pub actions: Actions,
+    pub merges: bool,
+    pub deletes: u32,
+    /// Sites join, leave and are removed.
+    pub membership: bool,
+    /// Stores are lost.
+    pub losses: bool,
+    pub tuning: Tuning,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Actions {
+    None,
+    Commuting,
+    Any,
+}
+
+impl Plan {
+    pub fn of(rng: &mut Rng) -> Self {
+        let sites = rng.between(2, 6) as usize;
+        let calm = rng.chance(150);
+        let dice = |rng: &mut Rng, max: u32| if calm { 0 } else { (rng.next() % u64::from(max + 1)) as u32 };
+        let small_log = rng.chance(80);
+        Self {
+            sites,
+            sets: rng.between(1, 4) as usize,
+            writes: rng.between(4, 28) as usize,
+            fault_ms: rng.between(500, 6000),
+            loss: dice(rng, 300),
+            duplicate: dice(rng, 200),
+            delay_max_ms: *rng.pick(&[5, 40, 300, 1200]),
+            cuts: if calm { 0 } else { rng.index(8) },
+            crash: if rng.chance(400) { 0 } else { dice(rng, 30) },
+            app_fails: dice(rng, 200),
+            app_silent: if rng.chance(500) { 0 } else { dice(rng, 120) },
+            refuses: if rng.chance(800) { 0 } else { dice(rng, 150) },
+            locks: if rng.chance(700) { 0 } else { dice(rng, 200) },
+            skew_max_ms: *rng.pick(&[0, 20, 500, 4000]),
+            recognise: *rng.pick(&[
+                Recognise::Marker,
+                Recognise::Key,
+                Recognise::ChosenId,
+                Recognise::Nothing,
+            ]),
+            actions: *rng.pick(&[Actions::None, Actions::Commuting, Actions::Any]),
+            merges: rng.chance(700),
+            deletes: if rng.chance(500) { 0 } else { 80 },
+            membership: rng.chance(300),
+            losses: rng.chance(60),
+            tuning: Tuning {
+                ahead_max_ms: 1500,
+                retry_min_ms: 20,
+                retry_max_ms: 500,
+                blocked_retry_ms: 300,
+                settle_ms: 700,
+                resend_min_ms: 60,
+                resend_max_ms: 1000,
+                batch_max_ops: rng.between(1, 6) as usize,
+                batch_max_bytes: 4096,
+                log_max_bytes: if small_log { 1200 } else { 1 << 30 },
+            },
+        }
+    }
+
+    /// Whether some operations may be dropped before all sites have them.
+    pub fn has_small_log(&self) -> bool {
+        self.tuning.log_max_bytes < 1 << 20
+    }
+
+    /// Whether only operations make state: then the result can be computed from them alone.
+    pub fn is_pure(&self) -> bool {
+        !self.has_small_log()
+            && !self.membership
+            && !self.losses
+            && self.refuses == 0
+            && self.actions != Actions::Any
+    }
+}

@@ -1,0 +1,149 @@
+//! Requests to the applications, which are slow, fail, or say nothing.
+
+use cheops_replica::{Attempt, Event, Execution, Form, LocalId, MetaId, Recognise};
+
+use super::{Happening, World};
+use crate::{Change, invariant};
+
+impl World {
+    /// Decides what becomes of a request.
+    pub(super) fn execute(&mut self, at: usize, set: &MetaId, execution: Execution) {
+        if !is_repeatable(&execution) {
+            invariant::doubt::attempt(self, at, &execution);
+            self.oracle.open.insert((at, execution.token));
+        }
+        let life = self.nodes[at].life;
+        let slow = self.rng.chance(100);
+        let effect_ms = self.now_ms + self.rng.between(1, if slow { 300 } else { 30 });
+        let answer_ms = effect_ms + self.rng.between(1, if slow { 300 } else { 30 });
+        let refusal = self.refusal(at, set, &execution);
+        let mut instead = None;
+        let mut reaches = true;
+        if !self.healed {
+            if let Some(status) = refusal {
+                (instead, reaches) = (Some(answered(status)), false);
+            } else if self.rng.chance(self.plan.app_fails) {
+                let failure = self.rng.index(5);
+                reaches = failure == 3;
+                instead = Some(match failure {
+                    0 => Attempt::NotSent,
+                    1 => answered(503),
+                    2 => answered(429),
+                    _ => answered(500),
+                });
+            } else if self.rng.chance(self.plan.app_silent) {
+                reaches = self.rng.chance(500);
+                instead = Some(Attempt::Unknown);
+            }
+        }
+        if reaches {
+            let happening = Happening::Effect {
+                node: at,
+                life,
+                set: set.clone(),
+                execution: Box::new(execution),
+                instead,
+                answer_ms,
+            };
+            self.at(effect_ms, happening);
+        } else if let Some(attempt) = instead {
+            self.answer(at, life, set, &execution, attempt, answer_ms);
+        }
+    }
+
+    /// A status with which this application refuses an operation.
+    fn refusal(&mut self, at: usize, set: &MetaId, execution: &Execution) -> Option<u16> {
+        let accepting = matches!(
+            self.nodes[at].disk.sets.get(set).and_then(|set| set.job()).map(|job| &job.work),
+            Some(cheops_replica::Work::Accept { .. })
+        );
+        if matches!(
+            execution.form,
+            Form::Overwrite { .. } | Form::CreateFrom { .. } | Form::Delete { .. }
+        ) {
+            return None;
+        }
+        if accepting {
+            return self.rng.chance(50).then_some(422);
+        }
+        if self.rng.chance(self.plan.refuses) {
+            return Some(422);
+        }
+        if self.rng.chance(self.plan.locks) {
+            let status = *self.rng.pick(&[401, 403, 403]);
+            return Some(status);
+        }
+        None
+    }
+
+    pub(super) fn take_effect(
+        &mut self,
+        at: usize,
+        life: u32,
+        set: &MetaId,
+        execution: &Execution,
+        instead: Option<Attempt>,
+        answer_ms: u64,
+    ) {
+        let own = self.nodes[at].app.execute(at, set.as_str(), execution);
+        invariant::once::check(self, at, execution.token);
+        self.answer(at, life, set, execution, instead.unwrap_or(own), answer_ms);
+    }
+
+    fn answer(
+        &mut self,
+        at: usize,
+        life: u32,
+        set: &MetaId,
+        execution: &Execution,
+        attempt: Attempt,
+        answer_ms: u64,
+    ) {
+        let certain = match attempt {
+            Attempt::Answered { status, .. } => !matches!(status, 500 | 502 | 504),
+            Attempt::NotSent => true,
+            Attempt::Unknown => false,
+        };
+        let event = Box::new(Event::Executed {
+            ticket: execution.ticket,
+            attempt,
+        });
+        let happening = Happening::Answer {
+            node: at,
+            life,
+            set: set.clone(),
+            event,
+            ends: certain.then_some(execution.token),
+        };
+        self.at(answer_ms, happening);
+    }
+
+    pub(super) fn read(&mut self, at: usize, set: &MetaId, ticket: u64, local: &LocalId) {
+        let failed = !self.healed && self.rng.chance(self.plan.app_fails);
+        let state = self.nodes[at].app.read(local).filter(|_| !failed);
+        let happening = Happening::Answer {
+            node: at,
+            life: self.nodes[at].life,
+            set: set.clone(),
+            event: Box::new(Event::Read { ticket, state }),
+            ends: None,
+        };
+        let delay_ms = self.rng.between(1, 20);
+        self.at(self.now_ms + delay_ms, happening);
+    }
+}
+
+fn answered(status: u16) -> Attempt {
+    Attempt::Answered { status, local: None }
+}
+
+/// Whether a request may be made twice without an operator's word.
+fn is_repeatable(execution: &Execution) -> bool {
+    match &execution.form {
+        Form::Create { .. } | Form::CreateFrom { .. } => execution.recognise != Recognise::Nothing,
+        Form::Repeat { request, .. } => {
+            execution.recognise == Recognise::Key || Change::of(&request.body).is_idempotent()
+        }
+        Form::Overwrite { .. } | Form::Delete { .. } => true,
+    }
+}

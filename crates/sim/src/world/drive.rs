@@ -1,0 +1,199 @@
+//! What an agent does with the engine: step, commit, release — and crash at every moment between.
+
+use cheops_replica::{Context, Draft, Effect, Event, MetaId, PlainRules, Set, Site, create, step};
+
+use super::{Happening, World};
+use crate::{Mutant, Node, invariant};
+
+impl World {
+    /// Lets something happen to a set at a node. True when it was committed.
+    pub(super) fn drive(&mut self, at: usize, meta: &MetaId, event: Event) -> bool {
+        let node = &self.nodes[at];
+        let Some(set) = node.disk.sets.get(meta) else {
+            return false;
+        };
+        let (mut site, mut set) = (node.disk.site.clone(), set.clone());
+        let tuning = self.plan.tuning.clone();
+        let context = Context {
+            now_ms: node.wall_ms(self.now_ms),
+            tuning: &tuning,
+            rules: &PlainRules,
+        };
+        let effects = step(&mut site, &mut set, event, &context);
+        self.commit(at, meta, site, Some(set), effects)
+    }
+
+    pub(super) fn create(&mut self, at: usize, meta: &MetaId, draft: Draft) {
+        if !self.nodes[at].up {
+            return;
+        }
+        let node = &self.nodes[at];
+        let mut site = node.disk.site.clone();
+        let tuning = self.plan.tuning.clone();
+        let context = Context {
+            now_ms: node.wall_ms(self.now_ms),
+            tuning: &tuning,
+            rules: &PlainRules,
+        };
+        let (set, effects) = create(&mut site, meta, draft, &context);
+        self.commit(at, meta, site, Some(set), effects);
+    }
+
+    /// Makes a step durable and releases its effects, unless the agent crashes before or between.
+    pub(super) fn commit(
+        &mut self,
+        at: usize,
+        meta: &MetaId,
+        site: Site,
+        set: Option<Set>,
+        effects: Vec<Effect>,
+    ) -> bool {
+        self.steps += 1;
+        let early = self.mutant == Some(Mutant::ReleaseFirst);
+        if self.crashes() {
+            if early {
+                self.release_all(at, meta, effects);
+            }
+            self.crash(at);
+            return false;
+        }
+        let forget = effects.contains(&Effect::Forget);
+        let before = self.nodes[at].disk.sets.get(meta).cloned();
+        self.nodes[at].disk.site = site;
+        if let Some(set) = set.filter(|_| !forget) {
+            self.nodes[at].disk.sets.insert(meta.clone(), set);
+        } else if forget {
+            self.nodes[at].disk.sets.remove(meta);
+        }
+        invariant::committed(self, at, meta, before.as_ref());
+        self.schedule_wake(at, meta);
+        if self.crashes() {
+            self.crash(at);
+            return true;
+        }
+        self.release_all(at, meta, effects);
+        true
+    }
+
+    fn release_all(&mut self, at: usize, meta: &MetaId, effects: Vec<Effect>) {
+        let life = self.nodes[at].life;
+        for effect in effects {
+            if self.nodes[at].life != life || !self.nodes[at].up {
+                return;
+            }
+            self.release(at, meta, effect);
+            if self.crashes() {
+                self.crash(at);
+            }
+        }
+    }
+
+    fn release(&mut self, at: usize, meta: &MetaId, effect: Effect) {
+        if self.trace.is_some() {
+            let name = self.nodes[at].name.clone();
+            self.note(format!("   {name} {meta}: {effect:?}"));
+        }
+        match effect {
+            Effect::Send { to, message } => self.send(at, &to, message),
+            Effect::Execute(execution) => self.execute(at, meta, execution),
+            Effect::Look { ticket, token } => {
+                let happening = Happening::Look {
+                    node: at,
+                    life: self.nodes[at].life,
+                    set: meta.clone(),
+                    ticket,
+                    token,
+                };
+                let delay_ms = self.rng.between(1, 20);
+                self.at(self.now_ms + delay_ms, happening);
+            }
+            Effect::Read { ticket, local } => self.read(at, meta, ticket, &local),
+            Effect::Answer { token, answer } => self.oracle.hear(meta, token, &answer),
+            Effect::Progress { .. } | Effect::Moved(_) | Effect::Forget => {}
+        }
+    }
+
+    fn crashes(&mut self) -> bool {
+        !self.healed && self.rng.chance(self.plan.crash) && self.rng.chance(300)
+    }
+
+    pub(super) fn schedule_wake(&mut self, at: usize, meta: &MetaId) {
+        let node = &self.nodes[at];
+        let wake = node
+            .disk
+            .sets
+            .get(meta)
+            .and_then(|set| set.wake_at_ms(&node.name, self.plan.tuning.ahead_max_ms));
+        let Some(wall_ms) = wake else {
+            return;
+        };
+        let when_ms = node.virtual_ms(wall_ms).max(self.now_ms + 1);
+        if node.wakes.get(meta).is_some_and(|known| *known <= when_ms) {
+            return;
+        }
+        self.nodes[at].wakes.insert(meta.clone(), when_ms);
+        self.at(
+            when_ms,
+            Happening::Wake {
+                node: at,
+                set: meta.clone(),
+            },
+        );
+    }
+
+    pub(super) fn crash(&mut self, at: usize) {
+        if !self.nodes[at].up {
+            return;
+        }
+        if self.trace.is_some() {
+            let name = self.nodes[at].name.clone();
+            self.note(format!("   {name} crashes"));
+        }
+        let node = &mut self.nodes[at];
+        node.up = false;
+        node.life += 1;
+        node.wakes.clear();
+        let down_ms = self.rng.between(1, 800);
+        self.at(self.now_ms + down_ms, Happening::Start(at));
+    }
+
+    /// What the disk holds is read again, as it would be from its bytes.
+    pub(super) fn start(&mut self, at: usize) {
+        if self.nodes[at].up {
+            return;
+        }
+        self.nodes[at].up = true;
+        reload(&mut self.nodes[at]);
+        if let Some(mutant) = self.mutant {
+            mutant.restart(&mut self.nodes[at]);
+        }
+        let sets: Vec<_> = self.nodes[at].disk.sets.keys().cloned().collect();
+        for set in sets {
+            if self.nodes[at].up {
+                self.drive(at, &set, Event::Resume);
+            }
+        }
+    }
+
+    pub(super) fn lose_store(&mut self, at: usize) {
+        let name = self.nodes[at].name.clone();
+        self.oracle.lost.insert(name.clone());
+        let node = &mut self.nodes[at];
+        let incarnation = node.disk.site.incarnation() + 1;
+        let forgotten = Node::new(name, incarnation, node.skew_ms);
+        node.disk = forgotten.disk;
+        node.life += 1;
+        node.wakes.clear();
+    }
+}
+
+fn reload(node: &mut Node) {
+    let site = serde_json::to_vec(&node.disk.site).expect("the site can be written");
+    node.disk.site = serde_json::from_slice(&site).expect("the site can be read");
+    for set in node.disk.sets.values_mut() {
+        let bytes = serde_json::to_vec(&*set).expect("a set can be written");
+        let read: Set = serde_json::from_slice(&bytes).expect("a set can be read");
+        assert_eq!(read, *set, "a set is read as it was written");
+        *set = read;
+    }
+}

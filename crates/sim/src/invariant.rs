@@ -10,12 +10,12 @@ pub mod once;
 pub mod order;
 pub mod pruned;
 
-use cheops_replica::{MetaId, Set};
+use cheops_replica::{MetaId, Vector};
 
 use crate::World;
 
-/// After every commit.
-pub fn committed(world: &mut World, at: usize, meta: &MetaId, before: Option<&Set>) {
+/// After every commit; `before` is what the set had pruned before it.
+pub fn committed(world: &mut World, at: usize, meta: &MetaId, before: Option<&Vector>) {
     let Some(set) = world.nodes[at].disk.sets.get(meta) else {
         return;
     };

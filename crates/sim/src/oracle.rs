@@ -24,6 +24,8 @@ pub struct Oracle {
     pub copied: BTreeSet<MetaId>,
     /// Sites that lost their store or were removed by force.
     pub lost: BTreeSet<SiteName>,
+    /// Sides that an operator gave up. What such a side had pruned by itself is not kept as conflicts.
+    pub yielded: BTreeSet<MetaId>,
     /// Sets that a site was removed from by force.
     pub forced: BTreeSet<MetaId>,
     pub violations: Vec<String>,

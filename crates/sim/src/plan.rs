@@ -47,7 +47,10 @@ impl Plan {
         let sites = rng.between(2, 6) as usize;
         let calm = rng.chance(150);
         let dice = |rng: &mut Rng, max: u32| if calm { 0 } else { (rng.next() % u64::from(max + 1)) as u32 };
-        let small_log = rng.chance(80);
+        // Two sides that both dropped what the other lacks need an operator to choose one.
+        let small_log = rng.chance(100) && sites < 4;
+        let fate = rng.next() % 1000;
+        let is_lossy = (300..360).contains(&fate);
         Self {
             sites,
             sets: rng.between(1, 4) as usize,
@@ -60,7 +63,7 @@ impl Plan {
             crash: if rng.chance(400) { 0 } else { dice(rng, 30) },
             app_fails: dice(rng, 200),
             app_silent: if rng.chance(500) { 0 } else { dice(rng, 120) },
-            refuses: if rng.chance(800) { 0 } else { dice(rng, 150) },
+            refuses: if is_lossy || rng.chance(800) { 0 } else { dice(rng, 150) },
             locks: if rng.chance(700) { 0 } else { dice(rng, 200) },
             skew_max_ms: *rng.pick(&[0, 20, 500, 4000]),
             recognise: *rng.pick(&[
@@ -72,8 +75,8 @@ impl Plan {
             actions: *rng.pick(&[Actions::None, Actions::Commuting, Actions::Any]),
             merges: rng.chance(700),
             deletes: if rng.chance(500) { 0 } else { 80 },
-            membership: rng.chance(300),
-            losses: rng.chance(60),
+            membership: fate < 300,
+            losses: is_lossy,
             tuning: Tuning {
                 ahead_max_ms: 1500,
                 retry_min_ms: 20,

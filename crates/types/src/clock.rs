@@ -98,10 +98,7 @@ mod tests {
     #[test]
     fn what_was_witnessed_is_in_the_past() {
         let mut clock = HybridClock::default();
-        let seen = Stamp {
-            millis: 90,
-            count: 4,
-        };
+        let seen = Stamp { millis: 90, count: 4 };
         clock.witness(seen, 50, 100).unwrap();
         assert!(clock.tick(50) > seen);
     }

@@ -1,14 +1,21 @@
 //! The commands in the documentation, run.
 //!
-//! In a block ```` ```console check ```` every command runs, in order, in one empty directory, and
-//! its output (standard output, then standard error) must be what the page shows; a line `...` stands for
-//! any lines. `exit=2` in the block's first line is the exit code that its commands must have.
+//! In a block ```` ```console check ```` every command runs in a shell, and its output (standard
+//! output, then standard error) must be what the page shows; `...` stands for any lines, or any
+//! text within a line. `exit=2` in the block's first line is the exit code that its commands must
+//! have. The blocks of a page run in order in one directory, empty at the start; a block with
+//! `file=<path>` in its first line is written there. A block ```` ```console demo ```` runs while a
+//! `cheops demo` does: its addresses are the demo's usual ones, and `CHEOPS_ADMIN` leads to site1.
 //! In any other `console` block the `cheops` commands are asked for their help only, which shows
 //! that the subcommand and its options exist.
 
 mod console;
+mod demo;
 
 use std::{
+    env,
+    ffi::OsString,
+    fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
 };
@@ -20,108 +27,158 @@ use crate::{
     repo::{Finding, Repo},
     verify::markdown,
 };
-use console::{Session, Step, matches, words};
+use console::{Mode, Session, Step, matches, words};
+use demo::Demo;
 
 const PROGRAM: &str = "cheops";
+/// Away from a terminal curl shows its progress; and no page may keep the check waiting.
+const PRELUDE: &str = "curl() { command curl --silent --show-error --max-time 20 \"$@\"; }\n";
 
 pub(crate) fn run(repo: &Repo) -> Result<ExitCode> {
     succeed(cargo(&repo.root).args(["build", "--quiet", "--package", "cheops-agent"]))?;
-    let program = repo.target_dir()?.join("debug").join(PROGRAM);
-    let mut findings = Vec::new();
-    let (mut ran, mut asked) = (0, 0);
+    let mut runner = Runner::new(&repo.target_dir()?.join("debug"))?;
     for file in repo.files(".", "md")? {
-        for block in markdown::blocks(&repo.read(&file)?) {
-            let Some(session) = Session::read(&block) else {
-                continue;
-            };
-            if session.check {
-                ran += session.steps.len();
-                findings.extend(play(&program, &file, &session)?);
-            } else {
-                let (known, unknown) = ask(&program, &file, &session)?;
-                asked += known;
-                findings.extend(unknown);
-            }
-        }
+        runner.page(&file, &repo.read(&file)?)?;
     }
-    for finding in &findings {
+    for finding in &runner.findings {
         println!("{finding}");
     }
     println!(
-        "{ran} commands of the documentation ran, {asked} more exist; {} findings",
-        findings.len()
+        "{} commands of the documentation ran, {} of them with the demo, {} more exist; {} findings",
+        runner.ran,
+        runner.with_demo,
+        runner.asked,
+        runner.findings.len()
     );
-    Ok(if findings.is_empty() {
+    Ok(if runner.findings.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
 }
 
-/// Runs the commands of a checked block.
-fn play(program: &Path, file: &Path, session: &Session) -> Result<Vec<Finding>> {
-    let dir = tempfile::tempdir()?;
-    let mut findings = Vec::new();
-    for step in &session.steps {
-        let Some(words) = own_command(step) else {
-            let what = format!(
-                "only simple `{PROGRAM}` commands can be checked: {}",
-                step.command
-            );
-            findings.push(Finding::new(file, step.line, what));
-            continue;
-        };
-        let (code, output) = execute(program, dir.path(), &words[1..])?;
-        if code != Some(session.exit_code) {
-            let what = format!(
-                "`{}` ended with {code:?} instead of {}:\n{output}",
-                step.command, session.exit_code
-            );
-            findings.push(Finding::new(file, step.line, what));
-        } else if !matches(&step.output, &output) {
-            let what = format!("`{}` printed something else:\n{output}", step.command);
-            findings.push(Finding::new(file, step.line, what));
-        }
-    }
-    Ok(findings)
+struct Runner {
+    program: PathBuf,
+    /// `PATH`, with the program's directory first.
+    path: OsString,
+    /// Started when the first block needs it.
+    demo: Option<Demo>,
+    findings: Vec<Finding>,
+    ran: usize,
+    with_demo: usize,
+    asked: usize,
 }
 
-/// Asks for the help of each command of a block; returns how many exist, and the others.
-fn ask(program: &Path, file: &Path, session: &Session) -> Result<(usize, Vec<Finding>)> {
-    let dir = tempfile::tempdir()?;
-    let mut known = 0;
-    let mut unknown = Vec::new();
-    for step in &session.steps {
-        let Some(mut words) = own_command(step) else {
-            continue;
-        };
-        words.push("--help".to_owned());
-        let (code, output) = execute(program, dir.path(), &words[1..])?;
-        if code == Some(0) {
-            known += 1;
-        } else {
-            let what = format!("`{}` is no command of {PROGRAM}:\n{output}", step.command);
-            unknown.push(Finding::new(file, step.line, what));
-        }
+impl Runner {
+    fn new(program_dir: &Path) -> Result<Self> {
+        let inherited = env::var_os("PATH").unwrap_or_default();
+        let dirs = [program_dir.to_owned()]
+            .into_iter()
+            .chain(env::split_paths(&inherited));
+        Ok(Self {
+            program: program_dir.join(PROGRAM),
+            path: env::join_paths(dirs)?,
+            demo: None,
+            findings: Vec::new(),
+            ran: 0,
+            with_demo: 0,
+            asked: 0,
+        })
     }
-    Ok((known, unknown))
+
+    fn page(&mut self, file: &Path, text: &str) -> Result<()> {
+        let dir = tempfile::tempdir()?;
+        for block in markdown::blocks(text) {
+            if let Some(path) = console::file(&block) {
+                let path = dir.path().join(path);
+                fs::create_dir_all(path.parent().unwrap_or(dir.path()))?;
+                fs::write(path, block.lines.join("\n") + "\n")?;
+            }
+            let Some(session) = Session::read(&block) else {
+                continue;
+            };
+            for step in &session.steps {
+                let found = match session.mode {
+                    Mode::Shown => self.ask(step, dir.path())?,
+                    Mode::Check | Mode::Demo => self.play(&session, step, dir.path())?,
+                };
+                self.findings
+                    .extend(found.map(|what| Finding::new(file, step.line, what)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a command; returns what is not as the page says.
+    fn play(&mut self, session: &Session, step: &Step, dir: &Path) -> Result<Option<String>> {
+        let mut shell = self.clean(Path::new("sh"), dir);
+        let (code, output) = if session.mode == Mode::Demo {
+            if self.demo.is_none() {
+                self.demo = Some(Demo::start(&self.program)?);
+            }
+            let map = &self.demo.as_ref().context("the demo was started")?.map;
+            self.with_demo += 1;
+            shell.env("CHEOPS_ADMIN", map.admin());
+            let (code, output) = output_of(
+                shell
+                    .arg("-c")
+                    .arg(PRELUDE.to_owned() + &map.to_demo(&step.command)),
+            )?;
+            (code, map.to_page(&output))
+        } else {
+            output_of(shell.arg("-c").arg(PRELUDE.to_owned() + &step.command))?
+        };
+        self.ran += 1;
+        Ok(if code != Some(session.exit_code) {
+            Some(format!(
+                "`{}` ended with {code:?} instead of {}:\n{output}",
+                step.command, session.exit_code
+            ))
+        } else if matches(&step.output, &output) {
+            None
+        } else {
+            Some(format!("`{}` printed something else:\n{output}", step.command))
+        })
+    }
+
+    /// Asks for the help of a command, if it is one of the program's.
+    fn ask(&mut self, step: &Step, dir: &Path) -> Result<Option<String>> {
+        let Some(words) = own_command(step) else {
+            return Ok(None);
+        };
+        let mut command = self.clean(&self.program, dir);
+        let (code, output) = output_of(command.args(&words[1..]).arg("--help"))?;
+        if code == Some(0) {
+            self.asked += 1;
+            return Ok(None);
+        }
+        let what = format!("`{}` is no command of {PROGRAM}:\n{output}", step.command);
+        Ok(Some(what))
+    }
+
+    /// A command that the caller's environment does not change.
+    fn clean(&self, program: &Path, dir: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(dir)
+            .env("PATH", &self.path)
+            .env_remove("CHEOPS_CONFIG")
+            .env_remove("CHEOPS_ADMIN")
+            .env_remove("CHEOPS_LOG")
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null());
+        command
+    }
 }
 
 fn own_command(step: &Step) -> Option<Vec<String>> {
     words(&step.command).filter(|words| words.first().is_some_and(|word| word == PROGRAM))
 }
 
-fn execute(program: &Path, dir: &Path, args: &[String]) -> Result<(Option<i32>, String)> {
-    let output = Command::new(program)
-        .args(args)
-        .current_dir(dir)
-        .env_remove("CHEOPS_CONFIG")
-        .env_remove("CHEOPS_ADMIN")
-        .env_remove("CHEOPS_LOG")
-        .env("NO_COLOR", "1")
-        .stdin(Stdio::null())
+fn output_of(command: &mut Command) -> Result<(Option<i32>, String)> {
+    let output = command
         .output()
-        .with_context(|| format!("{} cannot be started", program.display()))?;
+        .with_context(|| format!("{} cannot be started", command.get_program().to_string_lossy()))?;
     let text = [output.stdout, output.stderr].concat();
     Ok((output.status.code(), String::from_utf8_lossy(&text).into_owned()))
 }
@@ -137,5 +194,38 @@ impl Repo {
             serde_json::from_slice(&output.stdout).context("`cargo metadata` printed no JSON")?;
         let dir = metadata["target_directory"].as_str();
         Ok(dir.context("`cargo metadata` names no target directory")?.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_played_in_one_directory_and_what_differs_is_found() {
+        let page = "\
+```text file=dir/a.txt
+one
+```
+```console check
+$ cat dir/a.txt
+one
+$ cat dir/a.txt > b.txt
+```
+```console check exit=3
+$ cat b.txt && exit 3
+one
+$ exit 4
+```
+```console check
+$ echo two
+one
+```
+";
+        let mut runner = Runner::new(Path::new("/nonexistent")).unwrap();
+        runner.page(Path::new("page.md"), page).unwrap();
+        let lines: Vec<_> = runner.findings.iter().map(|finding| finding.line).collect();
+        assert_eq!(lines, [12, 15], "{:?}", runner.findings);
+        assert_eq!((runner.ran, runner.with_demo), (5, 0));
     }
 }

@@ -63,6 +63,11 @@ impl Set {
         self.deleted.is_some()
     }
 
+    /// Whether the state of another replica is about to become this one's.
+    pub fn is_installing(&self) -> bool {
+        self.install.is_some()
+    }
+
     pub fn held(&self) -> &Vector {
         &self.held
     }

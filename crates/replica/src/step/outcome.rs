@@ -21,7 +21,7 @@ impl Step<'_> {
                 credential,
                 answered,
             } => self.accept_ended(&job, *op, credential, answered, attempt),
-            Work::Replay { id } => self.replay_ended(&id, attempt),
+            Work::Replay { id } => self.replay_ended(&job, &id, attempt),
             Work::Install => self.install_ended(attempt),
             Work::Vacate { .. } => self.vacate_ended(&attempt),
             Work::Read => {}
@@ -57,6 +57,7 @@ impl Step<'_> {
                 Reading::Retry | Reading::NeedsCredentials if was_in_doubt => {
                     self.accept_in_doubt(&op, answered, Some(status));
                 }
+                _ if was_in_doubt && matches!(op.verb, Verb::Create(_)) => self.set_phase(Phase::Stuck),
                 _ => {
                     self.set.check |= was_in_doubt;
                     self.dropped(&op, answered, Answer::Refused { status });
@@ -83,13 +84,15 @@ impl Step<'_> {
         self.doubt();
     }
 
-    fn replay_ended(&mut self, id: &OpId, attempt: Attempt) {
+    fn replay_ended(&mut self, job: &Job, id: &OpId, attempt: Attempt) {
         let Some(op) = self.set.entry(id).map(|entry| entry.op.clone()) else {
             self.set.job = None;
             return;
         };
+        let doubtful_create = job.tries > 0 && matches!(op.verb, Verb::Create(_));
         let (status, local) = match attempt {
             Attempt::Answered { status, local } => (status, local),
+            Attempt::NotSent if doubtful_create => return self.doubt(),
             Attempt::NotSent => return self.postpone(id, Why::Retry { status: None }),
             Attempt::Unknown => return self.doubt(),
         };
@@ -99,8 +102,12 @@ impl Step<'_> {
                 self.arrived(&op, local);
                 self.conclude(id, Outcome::Executed);
             }
+            // An earlier attempt may have made something: it must not be left behind.
+            Reading::Refused if doubtful_create => self.set_phase(Phase::Stuck),
+            _ if doubtful_create => self.doubt(),
             Reading::Refused => {
                 self.set.job = None;
+                self.set.check |= job.tries > 0;
                 self.degrade(Some(id.clone()), status);
                 self.conclude(id, Outcome::Refused { status });
             }
@@ -162,6 +169,9 @@ impl Step<'_> {
         match found {
             Found::Here(local) => self.has_executed(Some(local)),
             Found::Nowhere => {
+                if let Some(job) = &mut self.set.job {
+                    job.tries = 0;
+                }
                 self.set_phase(Phase::Running);
                 self.run();
             }

@@ -32,7 +32,8 @@ impl Step<'_> {
         self.prune_backlog();
     }
 
-    /// Beyond the bound, what only absent sites still need goes too: they get a snapshot.
+    /// Beyond the bound, what only absent sites still need goes too: they get a snapshot. What no other
+    /// site holds stays, whatever the bound: it was acknowledged.
     fn prune_backlog(&mut self) {
         let bytes: u64 = self.set.log.values().map(|entry| entry.op.bytes()).sum();
         let mut excess = bytes.saturating_sub(self.context.tuning.log_max_bytes);
@@ -40,7 +41,8 @@ impl Step<'_> {
             let Some((rank, entry)) = self.set.log.first_key_value() else {
                 return;
             };
-            if !entry.is_done() || entry.redo {
+            let is_held = self.set.peers.values().any(|peer| peer.held.includes(&rank.id));
+            if !entry.is_done() || entry.redo || !is_held {
                 return;
             }
             let (rank, bytes) = (rank.clone(), entry.op.bytes());

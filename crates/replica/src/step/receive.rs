@@ -83,8 +83,12 @@ impl Step<'_> {
         }
         let known = self.set.peer(&from).incarnation;
         let is_stale = report.incarnation < known || !self.is_current_stay(&from, &report);
-        if is_stale && !matches!(content, Content::Snapshot(_)) {
-            return;
+        if is_stale {
+            // Unless it is this site that is behind: it was removed, and is back, without having heard.
+            return match content {
+                Content::Snapshot(snapshot) => self.return_with(&from, epoch, *snapshot),
+                _ => {}
+            };
         }
         if known != 0 && report.incarnation > known {
             return self.peer_reset(&from, report.incarnation);

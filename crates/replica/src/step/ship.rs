@@ -27,7 +27,7 @@ impl Step<'_> {
         let owes = self.set.owes(site);
         let pruned = self.set.pruned.clone();
         let peer = self.set.peer(site);
-        if peer.incarnation != 0 && !peer.held.covers(&pruned) {
+        if !peer.held.covers(&pruned) {
             peer.needs_snapshot = true;
         }
         let due = owes && peer.resend_ms <= now_ms;

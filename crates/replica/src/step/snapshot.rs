@@ -1,10 +1,12 @@
 //! State that travels instead of operations: for a site that joins, comes back, or was away too long.
 
+use std::collections::BTreeMap;
+
 use cheops_types::SiteName;
 
 use super::Step;
 use crate::{
-    Attempt, Content, Digest, Entry, Install, LocalId, Outcome, Peer, Recognise, Snapshot, Standing, State, Want, Why, Work,
+    Attempt, Content, Digest, Entry, Install, LocalId, Member, Outcome, Peer, Recognise, Set, Snapshot, State, Want, Why, Work,
 };
 
 impl Step<'_> {
@@ -21,7 +23,12 @@ impl Step<'_> {
         // There is nothing to read. A deleted resource is a state too.
         if self.set.deleted.is_some() {
             self.serve(None);
-        } else if self.set.check {
+            return false;
+        }
+        for peer in self.set.peers.values_mut() {
+            peer.want = None;
+        }
+        if self.set.check {
             self.publish_digest(Digest(Vec::new()));
         }
         false
@@ -97,6 +104,10 @@ impl Step<'_> {
 
     /// Takes a snapshot if it has everything that has executed here, and more.
     pub(super) fn take_snapshot(&mut self, from: &SiteName, epoch: u64, snapshot: Snapshot) {
+        if self.was_let_in_again(&snapshot) {
+            // It was removed, and is back, without having heard of it.
+            return self.return_with(from, epoch, snapshot);
+        }
         let set = &*self.set;
         let is_ahead = snapshot.at.covers(&set.done) && snapshot.at != set.done;
         if is_ahead && set.job.is_none() && set.install.is_none() {
@@ -106,12 +117,7 @@ impl Step<'_> {
 
     /// This site was out of the set and is let in again. What only it had stays behind as conflicts.
     pub(super) fn return_with(&mut self, from: &SiteName, epoch: u64, snapshot: Snapshot) {
-        let here = self.here().clone();
-        let stay = |members: &std::collections::BTreeMap<SiteName, crate::Member>| {
-            members.get(&here).map(|member| member.stay)
-        };
-        let is_new = stay(&snapshot.members) > stay(&self.set.members);
-        if !is_new || self.set.job.is_some() {
+        if !self.was_let_in_again(&snapshot) || self.set.job.is_some() {
             return;
         }
         self.keep_as_conflicts(|id| !snapshot.at.includes(id));
@@ -122,14 +128,17 @@ impl Step<'_> {
                 let known = snapshot.at.includes(id) || kept.contains(id);
                 !(known && conflict.cause == crate::Cause::Expelled)
             });
-        self.set.standing = Standing::Member;
-        self.set.log.clear();
-        self.set.held = crate::Vector::new();
-        self.set.done = crate::Vector::new();
-        self.set.pruned = crate::Vector::new();
-        self.set.peers.clear();
-        self.set.install = None;
+        // Of the time outside only the replica and the conflicts remain.
+        let mut fresh = Set::new(snapshot.record.clone(), snapshot.members.clone());
+        fresh.local = self.set.local.take();
+        fresh.conflicts = std::mem::take(&mut self.set.conflicts);
+        *self.set = fresh;
         self.adopt(from, epoch, snapshot);
+    }
+
+    fn was_let_in_again(&self, snapshot: &Snapshot) -> bool {
+        let stay = |members: &BTreeMap<SiteName, Member>| members.get(self.here()).map(|member| member.stay);
+        stay(&snapshot.members) > stay(&self.set.members)
     }
 
     fn adopt(&mut self, from: &SiteName, epoch: u64, snapshot: Snapshot) {

@@ -1,5 +1,7 @@
 //! What this site executes next. One resource, one execution at a time.
 
+use cheops_types::SiteName;
+
 use super::Step;
 use crate::{
     Effect, Execution, Form, LocalId, Need, OpId, Operation, Outcome, Phase, Presence, Recognise, Relation,
@@ -180,15 +182,23 @@ impl Step<'_> {
         true
     }
 
-    /// A site that leaves deletes its replica, once everything that it accepted is on record.
+    /// A site that leaves deletes its replica, once those that stay have executed all that it has.
     fn begin_vacate(&mut self) -> bool {
-        let leave = self.set.members.get(self.here()).and_then(|me| me.leaving.clone());
-        let Some(token) = leave.and_then(|id| self.set.entry(&id).map(|entry| entry.op.token)) else {
+        let set = &*self.set;
+        let leave = set.members.get(self.here()).and_then(|me| me.leaving.clone());
+        let Some(leave) = leave else {
             return false;
         };
-        if self.set.local.is_none() || self.set.install.is_some() {
+        let stays = |site: &&SiteName| set.members.get(*site).is_some_and(|other| other.leaving.is_none());
+        let others = set.others(self.here());
+        let others_can_do_without = others
+            .iter()
+            .filter(stays)
+            .all(|site| set.peers.get(site).is_some_and(|peer| peer.done.includes(&leave)));
+        if set.local.is_none() || set.install.is_some() || !others_can_do_without {
             return false;
         }
+        let token = set.entry(&leave).map_or(set.birth, |entry| entry.op.token);
         self.start(Work::Vacate { token });
         true
     }

@@ -27,7 +27,8 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
             .get(meta)
             .and_then(|operations| operations.get(&id))
             .is_some_and(|op| !op.verb.is_for_application());
-        let excused = world.oracle.lost.contains(&id.author.site)
+        let excused = world.oracle.yielded.contains(meta)
+            || world.oracle.lost.contains(&id.author.site)
             || (world.oracle.forced.contains(meta) && (is_conflict || is_record));
         if !excused {
             world

@@ -1,15 +1,16 @@
 //! Nothing is pruned that a site still needs: to execute it, or to put a concurrent one in order.
 
-use cheops_replica::{MetaId, Set, Standing, Work};
+use cheops_replica::{MetaId, Standing, Vector, Work};
 
 use crate::World;
 
-pub fn check(world: &mut World, at: usize, meta: &MetaId, before: Option<&Set>) {
+pub fn check(world: &mut World, at: usize, meta: &MetaId, before: Option<&Vector>) {
     if world.plan.has_small_log() || world.oracle.forced.contains(meta) || !world.oracle.lost.is_empty() {
         return;
     }
     let here = &world.nodes[at].disk.sets[meta];
-    let Some(before) = before.filter(|before| before.pruned() != here.pruned()) else {
+    // A site that begins from a snapshot begins without what was pruned before.
+    let Some(before) = before.filter(|before| *before != here.pruned() && !here.is_installing()) else {
         return;
     };
     let Some(known) = world.oracle.operations.get(meta) else {
@@ -18,14 +19,14 @@ pub fn check(world: &mut World, at: usize, meta: &MetaId, before: Option<&Set>) 
     let mut found = Vec::new();
     let gone = known
         .values()
-        .filter(|op| here.pruned().includes(&op.id) && !before.pruned().includes(&op.id));
+        .filter(|op| here.pruned().includes(&op.id) && !before.includes(&op.id));
     for op in gone {
         for node in &world.nodes {
             let Some(set) = node.disk.sets.get(meta) else {
                 continue;
             };
             let is_member = here.members().contains_key(&node.name) && set.standing() == Standing::Member;
-            if is_member && !set.done().includes(&op.id) {
+            if is_member && !set.is_installing() && !set.done().includes(&op.id) {
                 found.push(format!("pruned: {} of {meta}, which {} needs", op.id, node.name));
             }
             if let Some(Work::Accept { op: other, .. }) = set.job().map(|job| &job.work)

@@ -58,7 +58,7 @@ impl World {
             return false;
         }
         let forget = effects.contains(&Effect::Forget);
-        let before = self.nodes[at].disk.sets.get(meta).cloned();
+        let before = self.nodes[at].disk.sets.get(meta).map(|set| set.pruned().clone());
         self.nodes[at].disk.site = site;
         if let Some(set) = set.filter(|_| !forget) {
             self.nodes[at].disk.sets.insert(meta.clone(), set);

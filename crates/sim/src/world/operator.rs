@@ -28,7 +28,7 @@ impl World {
             }
             // Replicas are compared once all is calm, and once more after what that repaired.
             calm = if self.is_calm() { calm + 1 } else { 0 };
-            if calm == 4 {
+            if calm == 3 {
                 return;
             }
             if calm > 0 {
@@ -86,7 +86,11 @@ impl World {
             for meta in sets {
                 self.settle(at, &meta);
                 self.bring_credentials(at, &meta);
-                self.drive(at, &meta, Event::Retry);
+                let node = &self.nodes[at];
+                let set = node.disk.sets.get(&meta);
+                if set.is_some_and(|set| !set.is_settled(&node.name)) {
+                    self.drive(at, &meta, Event::Retry);
+                }
             }
         }
         for meta in self.sets() {
@@ -156,6 +160,7 @@ impl World {
                 continue;
             }
             if standing == Standing::Member {
+                self.oracle.yielded.insert(meta.clone());
                 self.drive(at, meta, Event::Yield);
             }
             let draft = self.membership(Verb::Join { site: name, stay: 0 });

@@ -2,10 +2,21 @@
 
 use crate::verify::markdown::Block;
 
+/// What is done with the commands of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// They must exist.
+    Shown,
+    /// They run, and print what the page shows.
+    Check,
+    /// The same, while a demo runs.
+    Demo,
+}
+
 /// The commands of one block.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Session {
-    pub(super) check: bool,
+    pub(super) mode: Mode,
     pub(super) exit_code: i32,
     pub(super) steps: Vec<Step>,
 }
@@ -25,15 +36,16 @@ impl Session {
             return None;
         }
         let mut session = Self {
-            check: false,
+            mode: Mode::Shown,
             exit_code: 0,
             steps: Vec::new(),
         };
         for word in info {
-            if word == "check" {
-                session.check = true;
-            } else if let Some(code) = word.strip_prefix("exit=") {
-                session.exit_code = code.parse().ok()?;
+            match word.split_once('=') {
+                None if word == "check" => session.mode = Mode::Check,
+                None if word == "demo" => session.mode = Mode::Demo,
+                Some(("exit", code)) => session.exit_code = code.parse().ok()?,
+                _ => {}
             }
         }
         for (at, line) in block.lines.iter().enumerate() {
@@ -49,6 +61,14 @@ impl Session {
         }
         Some(session)
     }
+}
+
+/// The path of a block whose info says `file=<path>`: the commands below it find it there.
+pub(super) fn file(block: &Block) -> Option<&str> {
+    block
+        .info
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("file="))
 }
 
 /// Whether the output is what the page shows. Space at the end of lines and empty lines at the end do not count.
@@ -71,8 +91,26 @@ fn matches_lines(shown: &[&str], printed: &[&str]) -> bool {
         Some((&"...", rest)) => (0..=printed.len()).any(|skip| matches_lines(rest, &printed[skip..])),
         Some((line, rest)) => printed
             .split_first()
-            .is_some_and(|(first, others)| first == line && matches_lines(rest, others)),
+            .is_some_and(|(first, others)| matches_line(line, first) && matches_lines(rest, others)),
     }
+}
+
+/// `...` within a line stands for any text.
+fn matches_line(shown: &str, printed: &str) -> bool {
+    let Some((start, mut shown)) = shown.split_once("...") else {
+        return shown == printed;
+    };
+    let Some(mut printed) = printed.strip_prefix(start) else {
+        return false;
+    };
+    while let Some((piece, rest)) = shown.split_once("...") {
+        let Some(at) = printed.find(piece) else {
+            return false;
+        };
+        printed = &printed[at + piece.len()..];
+        shown = rest;
+    }
+    printed.ends_with(shown)
 }
 
 /// The words of a simple command; nothing when it needs a shell.
@@ -123,7 +161,7 @@ mod tests {
             &["$ cheops a", "one", "$ cheops b"],
         ))
         .unwrap();
-        assert!(session.check);
+        assert_eq!(session.mode, Mode::Check);
         assert_eq!(session.exit_code, 2);
         let steps: Vec<_> = session
             .steps
@@ -131,7 +169,16 @@ mod tests {
             .map(|s| (s.line, s.command.as_str(), s.output.len()))
             .collect();
         assert_eq!(steps, [(8, "cheops a", 1), (10, "cheops b", 0)]);
-        assert_eq!(Session::read(&block("toml", &["$ cheops a"])), None);
+        let mode = |info| Session::read(&block(info, &[])).map(|session| session.mode);
+        assert_eq!(mode("console"), Some(Mode::Shown));
+        assert_eq!(mode("console demo"), Some(Mode::Demo));
+        assert_eq!(mode("toml"), None);
+    }
+
+    #[test]
+    fn reads_the_path_of_a_file() {
+        assert_eq!(file(&block("toml file=a/b.toml", &[])), Some("a/b.toml"));
+        assert_eq!(file(&block("toml", &[])), None);
     }
 
     #[test]
@@ -142,6 +189,14 @@ mod tests {
         assert!(!matches(&shown(&["a"]), "a\nb\n"));
         assert!(!matches(&shown(&["a", "...", "z"]), "a\n"));
         assert!(!matches(&[], "a\n"));
+        assert!(matches(
+            &shown(&["site2 ... ms ...!"]),
+            "site2  up 20.1 ms (a) b!\n"
+        ));
+        assert!(matches(&shown(&["up..."]), "up\n"));
+        for other in ["site3 1 ms !", "site2 1 s !", "site2 1 ms ?"] {
+            assert!(!matches(&shown(&["site2 ... ms ...!"]), other), "{other}");
+        }
     }
 
     #[test]

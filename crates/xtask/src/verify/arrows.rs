@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("scope", &["types"]),
     ("glue", &["types"]),
     ("plan", &["types", "scope", "glue"]),
+    ("replica", &["types", "glue"]),
     ("store", &["types"]),
     ("net", &["types"]),
     ("mesh", &["types", "net"]),
@@ -26,6 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("example", &[]),
     ("relay", &[]),
+    ("sim", &["types", "glue", "replica"]),
     ("xtask", &["types"]),
 ];
 

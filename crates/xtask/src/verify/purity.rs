@@ -70,6 +70,8 @@ const OUT_OF_REACH: &[(&str, &[Reach])] = &[
     ("scope", NOTHING),
     ("glue", NOTHING),
     ("plan", NOTHING),
+    ("replica", NOTHING),
+    ("sim", NOTHING),
     ("store", DISK_ONLY),
     ("net", RUNTIME_ONLY),
     ("mesh", RUNTIME_ONLY),

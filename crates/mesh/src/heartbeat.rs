@@ -101,15 +101,18 @@ async fn ask(link: &PeerLink) -> Result<(u32, Pulse), String> {
     let start = Instant::now();
     let response = link.send(request, Bulk::No).await.map_err(|error| error.detail)?;
     let round_trip_us = u32::try_from(start.elapsed().as_micros()).unwrap_or(u32::MAX);
-    if !response.status().is_success() {
-        return Err(format!("the heartbeat was answered with {}", response.status()));
-    }
+    let status = response.status();
     let body = Limited::new(response.into_body(), BODY_MAX_BYTES);
     let body = body
         .collect()
         .await
         .map_err(|error| error.to_string())?
         .to_bytes();
+    if !status.is_success() {
+        let problem: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+        let detail = problem["detail"].as_str().unwrap_or("no reason given");
+        return Err(format!("the heartbeat was answered with {status}: {detail}"));
+    }
     let pulse: Pulse =
         serde_json::from_slice(&body).map_err(|error| format!("an unreadable heartbeat: {error}"))?;
     if pulse.site != *link.site() {

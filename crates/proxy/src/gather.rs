@@ -6,7 +6,8 @@ mod one;
 
 use bytes::Bytes;
 use cheops_net::Replay;
-use cheops_types::{Code, Health, Limit, Outcome, Problem, SiteName, Visit};
+use cheops_types::{Code, Health, Limit, Outcome, Problem, SiteName, VerbClass, Visit};
+use http::HeaderMap;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use crate::{attempt::Answer, execute::Done, job::Job};
@@ -85,4 +86,55 @@ fn nobody() -> Answer {
         Code::NoSiteLeft,
         "none of the scope's sites answers heartbeats; nothing executed",
     ))
+}
+
+/// One site's answer for all. It is the whole truth if it has the one resource that was asked for, or
+/// if nobody is missing who might know more.
+fn one_for_all(job: &Job, answer: Option<Answer>, visits: Vec<Visit>, workflow: Vec<Visit>) -> Done {
+    let answer = answer.unwrap_or_else(nobody);
+    let found = matches!(&answer, Answer::Response(response) if response.status().is_success());
+    let all_answered = visits.iter().all(|visit| visit.outcome == Outcome::Executed);
+    let complete = all_answered || (found && job.verb == VerbClass::ReadOne);
+    if !complete && found && wants_whole(&job.head.headers) {
+        let missing = visits.iter().filter(|visit| visit.outcome != Outcome::Executed);
+        let problem = incomplete(missing.map(|visit| &visit.site));
+        return Done {
+            visits,
+            workflow,
+            complete,
+            ..Done::problem(problem)
+        };
+    }
+    Done {
+        answer,
+        visits,
+        workflow,
+        complete,
+    }
+}
+
+/// `Prefer: handling=strict`: a partial list is worse than none.
+fn wants_whole(headers: &HeaderMap) -> bool {
+    let values = headers
+        .get_all("prefer")
+        .into_iter()
+        .filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split([',', ';']))
+        .any(|preference| {
+            let preference: String = preference
+                .chars()
+                .filter(|c| !c.is_whitespace() && *c != '"')
+                .collect();
+            preference.eq_ignore_ascii_case("handling=strict")
+        })
+}
+
+fn incomplete<'a>(missing: impl Iterator<Item = &'a SiteName>) -> Problem {
+    let missing: Vec<String> = missing.map(|site| format!("`{site}`")).collect();
+    let missing = missing.join(", ");
+    Problem::new(
+        Code::IncompleteList,
+        format!("no part of the list from {missing}; drop `Prefer: handling=strict` to get the others"),
+    )
 }

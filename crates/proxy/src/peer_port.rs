@@ -25,14 +25,14 @@ pub(crate) async fn handle(
 ) -> Response<Body> {
     let Some(peer) = &connection.peer else {
         let detail = "the peer port wants a certificate of the mesh that names a site";
-        return core.refuse(&Problem::new(Code::PeerRefused, detail));
+        return core.refuse(&Problem::new(Code::PeerRefused, detail).at(&core.world.site));
     };
     if !core.world.sites.contains(peer) {
         let detail = format!(
             "site `{peer}` is not known at site `{}`: add it there under [sites]",
             core.world.site
         );
-        return core.refuse(&Problem::new(Code::PeerRefused, detail));
+        return core.refuse(&Problem::new(Code::PeerRefused, detail).at(&core.world.site));
     }
     // A request for a service names it, whatever its path.
     let is_for_service = request.headers().contains_key(headers::PEER_SERVICE);

@@ -60,6 +60,8 @@ impl Names for WorldView<'_> {
     }
 
     fn services(&self) -> Box<dyn Iterator<Item = &str> + '_> {
-        Box::new(self.world.services.keys().map(ServiceName::as_str))
+        let mut names: Vec<&str> = self.world.services.keys().map(ServiceName::as_str).collect();
+        names.sort_unstable();
+        Box::new(names.into_iter())
     }
 }

@@ -9,17 +9,32 @@ use crate::{LocalId, Message, MetaId, OpId, Recognise, Request, Secret, Token};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    Send { to: SiteName, message: Message },
+    Send {
+        to: SiteName,
+        message: Message,
+    },
     /// Hand a request to this site's application and tell [`crate::Event::Executed`].
     Execute(Execution),
     /// Search for the replica that carries a marker and tell [`crate::Event::Looked`].
-    Look { ticket: u64, token: Token },
+    Look {
+        ticket: u64,
+        token: Token,
+    },
     /// Read this site's replica and tell [`crate::Event::Read`].
-    Read { ticket: u64, local: LocalId },
+    Read {
+        ticket: u64,
+        local: LocalId,
+    },
     /// Answer the request of this token.
-    Answer { token: Token, answer: Answer },
+    Answer {
+        token: Token,
+        answer: Answer,
+    },
     /// More sites hold or have executed an operation of this site.
-    Progress { operation: OpId, token: Token },
+    Progress {
+        operation: OpId,
+        token: Token,
+    },
     /// This site's replica came or went: sets that wait for it can go on.
     Moved(MetaId),
     /// The set came to nothing: its create was refused. Delete its row.
@@ -39,14 +54,26 @@ pub struct Execution {
 /// What to ask of the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
-    Create { request: Request },
+    Create {
+        request: Request,
+    },
     /// The recorded request, with the local id in its hole.
-    Repeat { request: Request, local: LocalId },
+    Repeat {
+        request: Request,
+        local: LocalId,
+    },
     /// Make this replica by a create rendered from another replica's state.
-    CreateFrom { state: Vec<u8> },
+    CreateFrom {
+        state: Vec<u8>,
+    },
     /// Set this replica to another one's state; site-owned fields keep their values.
-    Overwrite { state: Vec<u8>, local: LocalId },
-    Delete { local: LocalId },
+    Overwrite {
+        state: Vec<u8>,
+        local: LocalId,
+    },
+    Delete {
+        local: LocalId,
+    },
 }
 
 /// What the client is told.

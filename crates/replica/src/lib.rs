@@ -30,8 +30,8 @@ pub use operation::{Birth, Body, Draft, Footprint, Need, Operation, Recognise, R
 pub use relation::{Relation, loser, relation};
 pub use rules::{PlainRules, Presence, Reading, Rules, default_reading};
 pub use set::{
-    Degraded, Digest, Entry, Fence, Install, Job, Member, OperationView, Outcome, Passage, Peer, Phase, Record,
-    Set, Standing, State, Want, Why, Work,
+    Degraded, Digest, Entry, Fence, Install, Job, Member, OperationView, Outcome, Passage, Peer, Phase,
+    Record, Set, Standing, State, Want, Why, Work,
 };
 pub use site::{Context, Site, Tuning};
 pub use step::{create, receive, step};

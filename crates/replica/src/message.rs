@@ -7,8 +7,8 @@ use cheops_types::SiteName;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Conflict, Degraded, Digest, Entry, LocalId, Member, MetaId, OpId, Operation, Passage, Rank, Record, Recognise,
-    Secret, Token, Vector,
+    Conflict, Degraded, Digest, Entry, LocalId, Member, MetaId, OpId, Operation, Passage, Rank, Recognise,
+    Record, Secret, Token, Vector,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,9 +44,15 @@ pub enum Content {
     Operations(Vec<Carried>),
     Snapshot(Box<Snapshot>),
     /// A digest of the sender's replica, and what had executed then.
-    Digest { at: Vector, digest: Digest },
+    Digest {
+        at: Vector,
+        digest: Digest,
+    },
     /// The sender's state: the receiver's replica differs from it.
-    State { at: Vector, state: Vec<u8> },
+    State {
+        at: Vector,
+        state: Vec<u8>,
+    },
     /// The receiver is no longer part of the set.
     Expelled,
 }

@@ -58,16 +58,28 @@ pub enum Verb {
     /// Sets a part of the state: merge patch, apply, or the difference that another patch made.
     Merge,
     /// Anything else.
-    Action { commutes: bool, idempotent: bool },
+    Action {
+        commutes: bool,
+        idempotent: bool,
+    },
     Delete,
     /// A site joins; `stay` numbers its stays in the set.
-    Join { site: SiteName, stay: u32 },
+    Join {
+        site: SiteName,
+        stay: u32,
+    },
     /// A site leaves in good order: its operations are kept, its replica is deleted.
-    Leave { site: SiteName },
+    Leave {
+        site: SiteName,
+    },
     /// A site is removed without being asked. Raises the epoch.
-    Expel { site: SiteName },
+    Expel {
+        site: SiteName,
+    },
     /// An operator has dealt with a conflict.
-    Dismiss { loser: OpId },
+    Dismiss {
+        loser: OpId,
+    },
 }
 
 impl Verb {
@@ -180,7 +192,10 @@ pub struct Request {
 pub enum Body {
     Inline(Vec<u8>),
     /// In the payload spool, by hash.
-    Spooled { hash: [u8; 32], bytes: u64 },
+    Spooled {
+        hash: [u8; 32],
+        bytes: u64,
+    },
 }
 
 impl Body {

@@ -15,7 +15,9 @@ pub use job::{Install, Job, Phase, Work};
 pub use peer::{Fence, Peer, Want};
 pub use view::OperationView;
 
-use crate::{Author, Birth, Conflict, Draft, LocalId, MetaId, OpId, Rank, Recognise, Site, Token, Vector, Verb};
+use crate::{
+    Author, Birth, Conflict, Draft, LocalId, MetaId, OpId, Rank, Recognise, Site, Token, Vector, Verb,
+};
 
 /// What identifies the resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -177,7 +179,11 @@ impl Set {
 
     /// The other members.
     pub(crate) fn others(&self, here: &SiteName) -> Vec<SiteName> {
-        self.members.keys().filter(|site| *site != here).cloned().collect()
+        self.members
+            .keys()
+            .filter(|site| *site != here)
+            .cloned()
+            .collect()
     }
 
     pub(crate) fn peer(&mut self, site: &SiteName) -> &mut Peer {

@@ -18,9 +18,7 @@ use cheops_types::SiteName;
 
 pub use receive::receive;
 
-use crate::{
-    Answer, Context, Draft, Effect, Event, MetaId, Set, Site, Standing, Token, Verb,
-};
+use crate::{Answer, Context, Draft, Effect, Event, MetaId, Set, Site, Standing, Token, Verb};
 
 /// Lets something happen to a set. The caller persists `site` and `set` before it releases any effect.
 pub fn step(site: &mut Site, set: &mut Set, event: Event, context: &Context<'_>) -> Vec<Effect> {

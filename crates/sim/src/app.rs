@@ -116,7 +116,11 @@ impl App {
             Form::Delete { local } => {
                 self.markers.retain(|_, marked| marked != local);
                 self.seen.insert(execution.token);
-                answered(if self.resources.remove(local).is_some() { 204 } else { 404 })
+                answered(if self.resources.remove(local).is_some() {
+                    204
+                } else {
+                    404
+                })
             }
         }
     }

@@ -13,7 +13,11 @@ pub fn describe(site: &SiteName, set: &Set) -> String {
         set.epoch(),
         set.members()
             .iter()
-            .map(|(site, member)| format!("{site}/{}{}", member.stay, if member.leaving.is_some() { "-" } else { "" }))
+            .map(|(site, member)| format!(
+                "{site}/{}{}",
+                member.stay,
+                if member.leaving.is_some() { "-" } else { "" }
+            ))
             .collect::<Vec<_>>(),
         set.local(),
         set.is_deleted(),
@@ -42,7 +46,11 @@ pub fn describe(site: &SiteName, set: &Set) -> String {
             if entry.redo { " redo" } else { "" }
         );
     }
-    for peer in set.members().keys().filter(|peer| *peer != site && set.owes(peer)) {
+    for peer in set
+        .members()
+        .keys()
+        .filter(|peer| *peer != site && set.owes(peer))
+    {
         let _ = write!(text, "\n    owes {peer}: {:?}", set.peer_view(peer));
     }
     text

@@ -80,7 +80,9 @@ fn verdict(seed: u64, world: &World) -> Result<Summary, Failure> {
         steps: world.steps,
         accepted: world.oracle.accepted.len() as u64,
         conflicts: sets().map(|set| set.conflicts().count() as u64).sum(),
-        pruned: sets().map(|set| set.pruned().iter().map(|(_, seq)| seq).sum::<u64>()).sum(),
+        pruned: sets()
+            .map(|set| set.pruned().iter().map(|(_, seq)| seq).sum::<u64>())
+            .sum(),
         copied: u64::from(!world.oracle.copied.is_empty()),
     })
 }

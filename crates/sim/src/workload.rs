@@ -76,7 +76,12 @@ impl World {
         };
         let whole = self.resource();
         let recognise = self.plan.recognise;
-        let draft = self.draft(Verb::Create(Box::new(birth)), Footprint::Whole, recognise, &Change::Whole(whole));
+        let draft = self.draft(
+            Verb::Create(Box::new(birth)),
+            Footprint::Whole,
+            recognise,
+            &Change::Whole(whole),
+        );
         let node = *self.rng.pick(&nodes);
         let (set, draft) = (meta.clone(), Box::new(draft));
         self.at(when_ms, Happening::Create { node, set, draft });
@@ -116,7 +121,9 @@ impl World {
     }
 
     fn resource(&mut self) -> Resource {
-        let fields = FIELDS.iter().map(|name| ((*name).to_owned(), self.rng.next() % 1000));
+        let fields = FIELDS
+            .iter()
+            .map(|name| ((*name).to_owned(), self.rng.next() % 1000));
         Resource {
             fields: fields.collect(),
             count: self.rng.next() % 10,
@@ -126,7 +133,12 @@ impl World {
     /// Some write.
     fn write(&mut self) -> Draft {
         if self.rng.chance(self.plan.deletes) {
-            return self.draft(Verb::Delete, Footprint::Whole, Recognise::Nothing, &Change::Add(0));
+            return self.draft(
+                Verb::Delete,
+                Footprint::Whole,
+                Recognise::Nothing,
+                &Change::Add(0),
+            );
         }
         let action = match self.plan.actions {
             Actions::None => 0,
@@ -136,7 +148,11 @@ impl World {
         if action > 0 && self.rng.chance(700) {
             let n = self.rng.next() % 100;
             let commutes = action == 1;
-            let change = if commutes { Change::Add(n) } else { Change::Double(n) };
+            let change = if commutes {
+                Change::Add(n)
+            } else {
+                Change::Double(n)
+            };
             let recognise = if self.plan.recognise == Recognise::Key {
                 Recognise::Key
             } else {
@@ -159,7 +175,12 @@ impl World {
             return self.draft(Verb::Merge, touches, Recognise::Nothing, &Change::Fields(fields));
         }
         let whole = self.resource();
-        self.draft(Verb::Replace, Footprint::Whole, Recognise::Nothing, &Change::Whole(whole))
+        self.draft(
+            Verb::Replace,
+            Footprint::Whole,
+            Recognise::Nothing,
+            &Change::Whole(whole),
+        )
     }
 
     fn draft(&mut self, verb: Verb, touches: Footprint, recognise: Recognise, change: &Change) -> Draft {

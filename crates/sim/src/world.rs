@@ -154,7 +154,8 @@ impl World {
                 self.happen(happening);
             }
             if self.steps > STEPS_MAX {
-                self.oracle.violation("the schedule does not come to an end".to_owned());
+                self.oracle
+                    .violation("the schedule does not come to an end".to_owned());
                 return;
             }
             if !self.oracle.violations.is_empty() {

@@ -9,7 +9,10 @@ fn is_caught(mutant: Mutant, by: &[&str], within: u64) {
         if let Err(failure) = run(seed, Some(mutant)) {
             let first = failure.violations.first().cloned().unwrap_or_default();
             if by.iter().any(|invariant| first.starts_with(invariant)) {
-                println!("{mutant:?}: seed {seed}: {}", first.lines().next().unwrap_or_default());
+                println!(
+                    "{mutant:?}: seed {seed}: {}",
+                    first.lines().next().unwrap_or_default()
+                );
                 return;
             }
             found.push(first.lines().next().unwrap_or_default().to_owned());
@@ -25,7 +28,11 @@ fn effects_before_the_commit() {
 
 #[test]
 fn forgotten_tombstones() {
-    is_caught(Mutant::DropTombstones, &["equal", "calm", "once", "durable"], 2000);
+    is_caught(
+        Mutant::DropTombstones,
+        &["equal", "calm", "once", "durable"],
+        2000,
+    );
 }
 
 #[test]

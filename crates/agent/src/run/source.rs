@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use cheops_mesh::Pulses;
 use cheops_proxy::{Counted, Role, Shared, WorldView};
 use cheops_scope::{ParseLimits, read};
-use cheops_types::{Code, Health, Limits, Problem, ServiceName};
+use cheops_types::{Code, Health, Limits, Plan, Problem, ServiceName};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{listeners::Addresses, reload::Reload};
@@ -160,6 +160,13 @@ impl Source for Agent {
         let identity = world.profile.identify(service, &request.method, path);
         let explained = cheops_plan::explain(service, identity.verb, scope.as_ref(), &view)
             .map_err(|refusal| refusal.to_problem())?;
+        let mut notes = explained.reasons;
+        if matches!(explained.plan, Plan::Replicate { .. } | Plan::Cross(_)) {
+            notes.push(
+                "this version cannot execute that plan: the request is answered with 501 not_available"
+                    .to_owned(),
+            );
+        }
         Ok(Explanation {
             service: service.clone(),
             method: request.method.clone(),
@@ -168,7 +175,7 @@ impl Source for Agent {
             scope: explained.scope,
             plan: explained.plan.to_string(),
             tree: serde_json::to_value(&explained.plan).unwrap_or_default(),
-            notes: explained.reasons,
+            notes,
         })
     }
 

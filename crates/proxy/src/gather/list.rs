@@ -3,7 +3,7 @@
 use std::{pin::pin, sync::Arc};
 
 use bytes::Bytes;
-use cheops_glue::{GatherQuery, ListPage, ListShape, Merged, Part, Round, Share};
+use cheops_glue::{GatherQuery, ListPage, ListShape, Merged, Round, Share};
 use cheops_net::Body;
 use cheops_types::{Code, Limit, Outcome, Problem, SiteName, Visit};
 use futures_util::{StreamExt as _, stream};
@@ -18,7 +18,7 @@ use http::{
 
 use super::{
     collect::{Held, collect},
-    is_down, nobody, rank,
+    incomplete, is_down, one_for_all, rank, wants_whole,
 };
 use crate::{
     attempt::{Answer, Attempt},
@@ -87,7 +87,7 @@ pub(super) async fn list(job: &Job, shape: &Arc<ListShape>, sites: &[SiteName], 
     if pages.iter().any(Option::is_some) {
         merged(job, &round, given, &pages)
     } else {
-        not_a_list(given)
+        not_a_list(job, given)
     }
 }
 
@@ -238,11 +238,13 @@ fn merged(job: &Job, round: &Round<'_>, given: Vec<Given>, pages: &[Option<ListP
         told.push(visit);
     }
     if !complete && wants_whole(&job.head.headers) {
+        let missing = parts.iter().filter(|part| part.share == Share::Missing);
+        let problem = incomplete(missing.map(|part| &part.site));
         return Done {
             visits: told,
             workflow,
             complete,
-            ..Done::problem(incomplete(&parts))
+            ..Done::problem(problem)
         };
     }
     let first = parts
@@ -273,40 +275,8 @@ fn merged(job: &Job, round: &Round<'_>, given: Vec<Given>, pages: &[Option<ListP
     }
 }
 
-/// `Prefer: handling=strict`: a partial list is worse than none.
-fn wants_whole(headers: &HeaderMap) -> bool {
-    let values = headers
-        .get_all("prefer")
-        .into_iter()
-        .filter_map(|value| value.to_str().ok());
-    values
-        .flat_map(|value| value.split([',', ';']))
-        .any(|preference| {
-            let preference: String = preference
-                .chars()
-                .filter(|c| !c.is_whitespace() && *c != '"')
-                .collect();
-            preference.eq_ignore_ascii_case("handling=strict")
-        })
-}
-
-fn incomplete(parts: &[Part]) -> Problem {
-    let missing = parts
-        .iter()
-        .filter(|part| part.share == Share::Missing)
-        .map(|part| format!("`{}`", part.site));
-    let missing: Vec<String> = missing.collect();
-    Problem::new(
-        Code::IncompleteList,
-        format!(
-            "no part of the list from {}; drop `Prefer: handling=strict` to get the others",
-            missing.join(", ")
-        ),
-    )
-}
-
 /// No site gave a list: the first in scope order that has something answers.
-fn not_a_list(given: Vec<Given>) -> Done {
+fn not_a_list(job: &Job, given: Vec<Given>) -> Done {
     let mut visits = Vec::new();
     let mut workflow = Vec::new();
     let mut answers = Vec::new();
@@ -316,11 +286,5 @@ fn not_a_list(given: Vec<Given>) -> Done {
         visits.push(one.visit);
     }
     let best = answers.into_iter().min_by_key(|(rank, _)| *rank);
-    let answer = best.map_or_else(nobody, |(_, answer)| answer);
-    Done {
-        answer,
-        visits,
-        workflow,
-        complete: true,
-    }
+    one_for_all(job, best.map(|(_, answer)| answer), visits, workflow)
 }

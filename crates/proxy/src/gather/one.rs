@@ -7,7 +7,7 @@ use cheops_net::Body;
 use cheops_types::{SiteName, Visit};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 
-use super::{HAS_IT, is_down, nobody, rank};
+use super::{HAS_IT, is_down, one_for_all, rank};
 use crate::{attempt::Answer, execute::Done, head, job::Job, order::down_visit};
 
 /// All sites are asked; the first that has the resource answers and the others are given up.
@@ -42,13 +42,8 @@ pub(super) async fn first_that_has_it(job: &Job, sites: &[SiteName], body: &Byte
     visits.sort_by_key(|(i, _)| *i);
     let visits = visits.into_iter().map(|(_, visit)| visit).collect();
     let (workflow, answer) = match best {
-        Some((_, _, workflow, answer)) => (workflow, answer),
-        None => (Vec::new(), nobody()),
+        Some((_, _, workflow, answer)) => (workflow, Some(answer)),
+        None => (Vec::new(), None),
     };
-    Done {
-        answer,
-        visits,
-        workflow,
-        complete: true,
-    }
+    one_for_all(job, answer, visits, workflow)
 }

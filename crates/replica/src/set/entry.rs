@@ -52,9 +52,13 @@ pub enum Why {
     /// For what it follows, or for the resource to be free.
     Turn,
     /// The application was not able to; tried again.
-    Retry { status: Option<u16> },
+    Retry {
+        status: Option<u16>,
+    },
     /// The application does not let it; tried again slowly.
-    Blocked { status: u16 },
+    Blocked {
+        status: u16,
+    },
     NeedsCredentials,
     /// Its time is too far ahead of this site's clock.
     Quarantined,
@@ -70,7 +74,9 @@ pub enum Outcome {
     /// It came too late to be put in order; it is a conflict.
     Lost,
     /// The application refused it for good.
-    Refused { status: u16 },
+    Refused {
+        status: u16,
+    },
     /// There is no replica here that it could apply to.
     NoReplica,
     /// It came with the state of another replica.

@@ -35,10 +35,14 @@ pub enum Work {
         /// The client has its answer, or nobody waits for it.
         answered: bool,
     },
-    Replay { id: OpId },
+    Replay {
+        id: OpId,
+    },
     Install,
     /// The delete of the replica of a site that leaves.
-    Vacate { token: Token },
+    Vacate {
+        token: Token,
+    },
     Read,
 }
 

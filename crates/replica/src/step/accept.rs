@@ -2,8 +2,8 @@
 
 use super::Step;
 use crate::{
-    Answer, Draft, Effect, Entry, Job, OpId, Operation, Outcome, Phase, Reason, Secret, Standing, State, Token,
-    Verb, Work,
+    Answer, Draft, Effect, Entry, Job, OpId, Operation, Outcome, Phase, Reason, Secret, Standing, State,
+    Token, Verb, Work,
 };
 
 impl Step<'_> {
@@ -106,7 +106,13 @@ impl Step<'_> {
     }
 
     /// The application has executed an accepted write: now it is an operation of the set.
-    pub(super) fn accepted(&mut self, op: Operation, credential: Option<Secret>, status: u16, answered: bool) {
+    pub(super) fn accepted(
+        &mut self,
+        op: Operation,
+        credential: Option<Secret>,
+        status: u16,
+        answered: bool,
+    ) {
         let (token, id) = (op.token, op.id.clone());
         self.insert(op, credential);
         self.conclude(&id, Outcome::Executed);

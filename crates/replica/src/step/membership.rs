@@ -117,9 +117,11 @@ impl Step<'_> {
         let me = set.members.get(self.here());
         let leave = me.and_then(|me| me.leaving.as_ref());
         let all_hold = || {
-            set.others(self.here())
-                .iter()
-                .all(|site| set.peers.get(site).is_some_and(|peer| peer.held.covers(&set.held)))
+            set.others(self.here()).iter().all(|site| {
+                set.peers
+                    .get(site)
+                    .is_some_and(|peer| peer.held.covers(&set.held))
+            })
         };
         set.standing == Standing::Member
             && leave.is_some_and(|id| set.done.includes(id))

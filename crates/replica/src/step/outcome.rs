@@ -113,12 +113,7 @@ impl Step<'_> {
             }
             Reading::NeedsCredentials => self.postpone(id, Why::NeedsCredentials),
             Reading::Blocked => self.postpone(id, Why::Blocked { status }),
-            Reading::Retry => self.postpone(
-                id,
-                Why::Retry {
-                    status: Some(status),
-                },
-            ),
+            Reading::Retry => self.postpone(id, Why::Retry { status: Some(status) }),
             Reading::Unknown => self.doubt(),
         }
     }

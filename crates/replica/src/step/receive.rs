@@ -153,7 +153,11 @@ impl Step<'_> {
 
     /// A site that has left may not know this one any more, but says how far it was.
     fn learn_leaving(&mut self, from: &SiteName, report: &Report) {
-        let leaving = self.set.members.get(from).is_some_and(|member| member.leaving.is_some());
+        let leaving = self
+            .set
+            .members
+            .get(from)
+            .is_some_and(|member| member.leaving.is_some());
         if leaving && self.is_current_stay(from, report) {
             self.learn(from, report);
         }
@@ -208,7 +212,11 @@ impl Step<'_> {
         let is_known = self.set.members.contains_key(from);
         if self.set.standing != Standing::Expelled {
             // A site that has left still says how far it was to those that have not heard.
-            let content = if is_known { Content::Report } else { Content::Expelled };
+            let content = if is_known {
+                Content::Report
+            } else {
+                Content::Expelled
+            };
             let message = self.compose(from, content, false);
             let message = Message {
                 incarnation: report.incarnation,

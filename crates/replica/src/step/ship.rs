@@ -71,9 +71,9 @@ impl Step<'_> {
             }
             peer.sent.advance(&entry.op.id);
             let size = entry.op.bytes();
-            let fits = batches
-                .last()
-                .is_some_and(|batch| batch.len() < tuning.batch_max_ops && bytes + size <= tuning.batch_max_bytes);
+            let fits = batches.last().is_some_and(|batch| {
+                batch.len() < tuning.batch_max_ops && bytes + size <= tuning.batch_max_bytes
+            });
             if !fits {
                 batches.push(Vec::new());
                 bytes = 0;

@@ -6,7 +6,8 @@ use cheops_types::SiteName;
 
 use super::Step;
 use crate::{
-    Attempt, Content, Digest, Entry, Install, LocalId, Member, Outcome, Peer, Recognise, Set, Snapshot, State, Want, Why, Work,
+    Attempt, Content, Digest, Entry, Install, LocalId, Member, Outcome, Peer, Recognise, Set, Snapshot,
+    State, Want, Why, Work,
 };
 
 impl Step<'_> {
@@ -122,12 +123,10 @@ impl Step<'_> {
         }
         self.keep_as_conflicts(|id| !snapshot.at.includes(id));
         let kept: Vec<_> = snapshot.log.iter().map(|entry| entry.op.id.clone()).collect();
-        self.set
-            .conflicts
-            .retain(|id, conflict| {
-                let known = snapshot.at.includes(id) || kept.contains(id);
-                !(known && conflict.cause == crate::Cause::Expelled)
-            });
+        self.set.conflicts.retain(|id, conflict| {
+            let known = snapshot.at.includes(id) || kept.contains(id);
+            !(known && conflict.cause == crate::Cause::Expelled)
+        });
         // Of the time outside only the replica and the conflicts remain.
         let mut fresh = Set::new(snapshot.record.clone(), snapshot.members.clone());
         fresh.local = self.set.local.take();
@@ -185,7 +184,9 @@ impl Step<'_> {
             } else if self.set.held.precedes(&entry.op.id) {
                 let id = entry.op.id.clone();
                 self.insert(entry.op, entry.credential);
-                if ahead.is_err() && let Some(entry) = self.set.entry_mut(&id) {
+                if ahead.is_err()
+                    && let Some(entry) = self.set.entry_mut(&id)
+                {
                     entry.state = State::Waiting(Why::Quarantined);
                 }
             }
@@ -254,7 +255,11 @@ impl Step<'_> {
         }
         set.done.join(&install.at);
         set.digest = None;
-        for entry in set.log.values_mut().filter(|entry| install.at.includes(&entry.op.id)) {
+        for entry in set
+            .log
+            .values_mut()
+            .filter(|entry| install.at.includes(&entry.op.id))
+        {
             entry.redo = false;
             if !entry.is_done() {
                 entry.state = State::Done(Outcome::Installed);

@@ -189,7 +189,11 @@ impl Step<'_> {
         let Some(leave) = leave else {
             return false;
         };
-        let stays = |site: &&SiteName| set.members.get(*site).is_some_and(|other| other.leaving.is_none());
+        let stays = |site: &&SiteName| {
+            set.members
+                .get(*site)
+                .is_some_and(|other| other.leaving.is_none())
+        };
         let others = set.others(self.here());
         let others_can_do_without = others
             .iter()
@@ -235,13 +239,21 @@ impl Step<'_> {
     fn order(&self, work: &Work) -> Option<(Token, Recognise, Option<Form>, Option<Secret>)> {
         let local = self.set.local.as_ref();
         Some(match work {
-            Work::Accept { op, credential, .. } => {
-                (op.token, recognise(op), Some(form(op, local)?), credential.clone())
-            }
+            Work::Accept { op, credential, .. } => (
+                op.token,
+                recognise(op),
+                Some(form(op, local)?),
+                credential.clone(),
+            ),
             Work::Replay { id } => {
                 let entry = self.set.entry(id)?;
                 let op = &entry.op;
-                (op.token, recognise(op), Some(form(op, local)?), entry.credential.clone())
+                (
+                    op.token,
+                    recognise(op),
+                    Some(form(op, local)?),
+                    entry.credential.clone(),
+                )
             }
             Work::Install => {
                 let install = self.set.install.as_ref()?;

@@ -9,7 +9,9 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
     for site in reference.members().keys() {
         let node = world.node_of(site).expect("a simulated site");
         let Some(set) = world.nodes[node].disk.sets.get(meta) else {
-            world.oracle.violation(format!("calm: {site} does not know {meta}"));
+            world
+                .oracle
+                .violation(format!("calm: {site} does not know {meta}"));
             continue;
         };
         let agrees = set.members().keys().eq(reference.members().keys())

@@ -27,13 +27,20 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
             }
         }
     }
-    let members: Vec<_> = world.nodes[main].disk.sets[meta].members().keys().cloned().collect();
+    let members: Vec<_> = world.nodes[main].disk.sets[meta]
+        .members()
+        .keys()
+        .cloned()
+        .collect();
     for site in members {
         let node = &world.nodes[world.node_of(&site).expect("a simulated site")];
         let Some(set) = node.disk.sets.get(meta) else {
             continue;
         };
-        let actual: BTreeSet<OpId> = set.conflicts().map(|conflict| conflict.loser.id.clone()).collect();
+        let actual: BTreeSet<OpId> = set
+            .conflicts()
+            .map(|conflict| conflict.loser.id.clone())
+            .collect();
         if actual != expected {
             let what = format!("conflicts: of {meta} at {site} are {actual:?}, should be {expected:?}");
             world.oracle.violation(what);

@@ -8,7 +8,10 @@ use crate::World;
 pub fn attempt(world: &mut World, at: usize, execution: &Execution) {
     let site = world.nodes[at].name.clone();
     if world.oracle.open.contains(&(at, execution.token)) && !world.oracle.lost.contains(&site) {
-        let what = format!("doubt: {:?} is repeated at {site} while in doubt", execution.token);
+        let what = format!(
+            "doubt: {:?} is repeated at {site} while in doubt",
+            execution.token
+        );
         world.oracle.violation(what);
     }
 }

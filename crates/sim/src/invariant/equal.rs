@@ -17,7 +17,10 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
         };
         let resource = set.local().and_then(|local| node.app.resources.get(local));
         if set.is_deleted() != deleted || resource.is_none() != deleted {
-            let what = format!("equal: {meta} is deleted: {deleted}, at {site}: {resource:?} {:?}", set.degraded());
+            let what = format!(
+                "equal: {meta} is deleted: {deleted}, at {site}: {resource:?} {:?}",
+                set.degraded()
+            );
             world.oracle.violation(what);
             return;
         }

@@ -8,7 +8,10 @@ use crate::World;
 pub fn check(world: &mut World, to: &SiteName, message: &Message) {
     let involved = world.oracle.involved.get(&message.set);
     if !involved.is_some_and(|sites| sites.contains(to)) {
-        let what = format!("involved: {to} is sent {:?} about {}", message.content, message.set);
+        let what = format!(
+            "involved: {to} is sent {:?} about {}",
+            message.content, message.set
+        );
         world.oracle.violation(what);
     }
 }

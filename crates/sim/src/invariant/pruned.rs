@@ -33,7 +33,10 @@ pub fn check(world: &mut World, at: usize, meta: &MetaId, before: Option<&Vector
                 && is_member
                 && other.is_concurrent_with(op)
             {
-                found.push(format!("pruned: {} of {meta} while {} is accepted", op.id, other.id));
+                found.push(format!(
+                    "pruned: {} of {meta} while {} is accepted",
+                    op.id, other.id
+                ));
             }
         }
         for other in known.values() {

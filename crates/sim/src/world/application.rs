@@ -54,7 +54,12 @@ impl World {
     /// A status with which this application refuses an operation.
     fn refusal(&mut self, at: usize, set: &MetaId, execution: &Execution) -> Option<u16> {
         let accepting = matches!(
-            self.nodes[at].disk.sets.get(set).and_then(|set| set.job()).map(|job| &job.work),
+            self.nodes[at]
+                .disk
+                .sets
+                .get(set)
+                .and_then(|set| set.job())
+                .map(|job| &job.work),
             Some(cheops_replica::Work::Accept { .. })
         );
         if matches!(

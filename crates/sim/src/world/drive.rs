@@ -8,62 +8,54 @@ use crate::{Mutant, Node, invariant};
 impl World {
     /// Lets something happen to a set at a node. True when it was committed.
     pub(super) fn drive(&mut self, at: usize, meta: &MetaId, event: Event) -> bool {
-        let node = &self.nodes[at];
-        let Some(set) = node.disk.sets.get(meta) else {
-            return false;
-        };
-        let (mut site, mut set) = (node.disk.site.clone(), set.clone());
-        let tuning = self.plan.tuning.clone();
-        let context = Context {
-            now_ms: node.wall_ms(self.now_ms),
-            tuning: &tuning,
-            rules: &PlainRules,
-        };
-        let effects = step(&mut site, &mut set, event, &context);
-        self.commit(at, meta, site, Some(set), effects)
+        self.transact(at, meta, |site, slot, context| match slot {
+            Some(set) => step(site, set, event, context),
+            None => Vec::new(),
+        })
     }
 
     pub(super) fn create(&mut self, at: usize, meta: &MetaId, draft: Draft) {
-        if !self.nodes[at].up {
-            return;
+        if self.nodes[at].up {
+            self.transact(at, meta, |site, slot, context| {
+                let (set, effects) = create(site, meta, draft, context);
+                *slot = Some(set);
+                effects
+            });
         }
-        let node = &self.nodes[at];
-        let mut site = node.disk.site.clone();
-        let tuning = self.plan.tuning.clone();
-        let context = Context {
-            now_ms: node.wall_ms(self.now_ms),
-            tuning: &tuning,
-            rules: &PlainRules,
-        };
-        let (set, effects) = create(&mut site, meta, draft, &context);
-        self.commit(at, meta, site, Some(set), effects);
     }
 
-    /// Makes a step durable and releases its effects, unless the agent crashes before or between.
-    pub(super) fn commit(
+    /// One transaction: a step, its commit and the release of its effects, unless the agent crashes
+    /// before or between. Whether it crashes before is decided first, so that only then the disk has to
+    /// be brought back.
+    pub(super) fn transact(
         &mut self,
         at: usize,
         meta: &MetaId,
-        site: Site,
-        set: Option<Set>,
-        effects: Vec<Effect>,
+        work: impl FnOnce(&mut Site, &mut Option<Set>, &Context<'_>) -> Vec<Effect>,
     ) -> bool {
         self.steps += 1;
-        let early = self.mutant == Some(Mutant::ReleaseFirst);
-        if self.crashes() {
-            if early {
+        let dies = self.crashes();
+        let node = &mut self.nodes[at];
+        let mut slot = node.disk.sets.remove(meta);
+        let before = slot.as_ref().map(|set| set.pruned().clone());
+        let backup = dies.then(|| (node.disk.site.clone(), slot.clone()));
+        let context = Context {
+            now_ms: node.wall_ms(self.now_ms),
+            tuning: &self.plan.tuning,
+            rules: &PlainRules,
+        };
+        let effects = work(&mut node.disk.site, &mut slot, &context);
+        if let Some((site, set)) = backup {
+            node.disk.site = site;
+            node.disk.sets.extend(set.map(|set| (meta.clone(), set)));
+            if self.mutant == Some(Mutant::ReleaseFirst) {
                 self.release_all(at, meta, effects);
             }
             self.crash(at);
             return false;
         }
-        let forget = effects.contains(&Effect::Forget);
-        let before = self.nodes[at].disk.sets.get(meta).map(|set| set.pruned().clone());
-        self.nodes[at].disk.site = site;
-        if let Some(set) = set.filter(|_| !forget) {
-            self.nodes[at].disk.sets.insert(meta.clone(), set);
-        } else if forget {
-            self.nodes[at].disk.sets.remove(meta);
+        if !effects.contains(&Effect::Forget) {
+            node.disk.sets.extend(slot.map(|set| (meta.clone(), set)));
         }
         invariant::committed(self, at, meta, before.as_ref());
         self.schedule_wake(at, meta);

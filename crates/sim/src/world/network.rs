@@ -1,6 +1,6 @@
 //! Messages that get lost, come twice, late, or out of order.
 
-use cheops_replica::{Content, Context, Event, Message, PlainRules, receive};
+use cheops_replica::{Content, Event, Message, receive};
 use cheops_types::SiteName;
 
 use super::{Happening, World};
@@ -56,15 +56,10 @@ impl World {
             self.drive(to, &set, Event::Message(message));
             return;
         }
-        let node = &self.nodes[to];
-        let mut site = node.disk.site.clone();
-        let tuning = self.plan.tuning.clone();
-        let context = Context {
-            now_ms: node.wall_ms(self.now_ms),
-            tuning: &tuning,
-            rules: &PlainRules,
-        };
-        let (born, effects) = receive(&mut site, message, &context);
-        self.commit(to, &set, site, born, effects);
+        self.transact(to, &set, |site, slot, context| {
+            let (born, effects) = receive(site, message, context);
+            *slot = born;
+            effects
+        });
     }
 }

@@ -21,8 +21,9 @@ impl World {
         self.introduce();
         let mut calm = 0;
         for _ in 0..ROUNDS {
-            self.visit();
+            // Whoever looks into an application waits until it is done with what it was asked.
             self.run_until(self.now_ms + ROUND_MS);
+            self.visit();
             if !self.oracle.violations.is_empty() {
                 return;
             }
@@ -35,14 +36,19 @@ impl World {
                 self.check_all();
             }
         }
-        self.oracle
-            .violation(format!("not calm {ROUNDS} rounds after healing: {}", self.unrest()));
+        self.oracle.violation(format!(
+            "not calm {ROUNDS} rounds after healing: {}",
+            self.unrest()
+        ));
     }
 
     /// Sites that connect tell each other which life of their store they are in.
     fn introduce(&mut self) {
         for lost in 0..self.nodes.len() {
-            let (site, incarnation) = (self.nodes[lost].name.clone(), self.nodes[lost].disk.site.incarnation());
+            let (site, incarnation) = (
+                self.nodes[lost].name.clone(),
+                self.nodes[lost].disk.site.incarnation(),
+            );
             for at in 0..self.nodes.len() {
                 for set in self.nodes[at].disk.sets.keys().cloned().collect::<Vec<_>>() {
                     let (site, incarnation) = (site.clone(), incarnation);
@@ -121,7 +127,14 @@ impl World {
             .collect();
         for operation in waiting {
             let credential = Secret(b"secret again".to_vec());
-            self.drive(at, meta, Event::Credential { operation, credential });
+            self.drive(
+                at,
+                meta,
+                Event::Credential {
+                    operation,
+                    credential,
+                },
+            );
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cheops_types::SiteName;
+use cheops_types::{SiteName, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -33,6 +33,8 @@ pub struct Report {
     pub done: Vector,
     pub local: Option<LocalId>,
     pub degraded: Option<Degraded>,
+    /// The sender has left the set in good order.
+    pub left: bool,
     /// The sender wants the receiver's report.
     pub ask: bool,
 }
@@ -83,6 +85,8 @@ pub struct Snapshot {
     pub deleted: Option<OpId>,
     pub pruned: Vector,
     pub last: Option<Rank>,
+    /// The sender's clock: later than everything in `at`. What the receiver writes must be later still.
+    pub time: Stamp,
     pub log: Vec<Entry>,
     pub conflicts: Vec<Conflict>,
     pub dismissed: BTreeSet<OpId>,

@@ -3,7 +3,7 @@
 use cheops_types::{HybridClock, SiteName};
 use serde::{Deserialize, Serialize};
 
-use crate::Rules;
+use crate::{Rules, Token};
 
 /// One site's own state, persisted with every step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +36,12 @@ impl Site {
 
     pub fn clock(&self) -> &HybridClock {
         &self.clock
+    }
+
+    /// A token that nobody has used, made from one that was used once.
+    pub(crate) fn derive(&mut self, token: Token) -> Token {
+        let ticket = u128::from(self.ticket());
+        Token(token.0 ^ (u128::from(self.incarnation) << 64) ^ (ticket << 32))
     }
 
     pub(crate) fn ticket(&mut self) -> u64 {

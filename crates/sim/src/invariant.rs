@@ -1,6 +1,7 @@
 //! What must hold, each in its own file. Some are watched all the time, the others at the end.
 
 pub mod calm;
+pub mod clock;
 pub mod conflicts;
 pub mod doubt;
 pub mod durable;
@@ -10,7 +11,7 @@ pub mod once;
 pub mod order;
 pub mod pruned;
 
-use cheops_replica::{MetaId, Vector};
+use cheops_replica::{MetaId, Outcome, State, Vector};
 
 use crate::World;
 
@@ -20,13 +21,18 @@ pub fn committed(world: &mut World, at: usize, meta: &MetaId, before: Option<&Ve
         return;
     };
     let known = world.oracle.operations.entry(meta.clone()).or_default();
+    let mut fresh = Vec::new();
     for entry in set.log() {
         if !known.contains_key(&entry.op.id) {
             known.insert(entry.op.id.clone(), entry.op.clone());
+            fresh.push(entry.op.clone());
         }
-        if entry.state == cheops_replica::State::Done(cheops_replica::Outcome::Lost) {
+        if entry.state == State::Done(Outcome::Lost) {
             world.oracle.copied.insert(meta.clone());
         }
+    }
+    for op in fresh {
+        clock::check(world, meta, &op);
     }
     pruned::check(world, at, meta, before);
 }

@@ -51,12 +51,12 @@ impl Plan {
             if calm {
                 0
             } else {
-                (rng.next() % u64::from(max + 1)) as u32
+                (rng.roll() % u64::from(max + 1)) as u32
             }
         };
         // Two sides that both dropped what the other lacks need an operator to choose one.
         let small_log = rng.chance(100) && sites < 4;
-        let fate = rng.next() % 1000;
+        let fate = rng.roll() % 1000;
         let is_lossy = (300..360).contains(&fate);
         Self {
             sites,

@@ -98,14 +98,11 @@ impl World {
             2 => Verb::Leave { site: site.clone() },
             _ => Verb::Expel { site: site.clone() },
         };
-        match verb {
-            Verb::Expel { .. } => {
-                self.oracle.forced.insert(meta.clone());
-            }
-            _ => {
-                let involved = self.oracle.involved.entry(meta.clone()).or_default();
-                involved.insert(site);
-            }
+        if let Verb::Expel { .. } = verb {
+            self.oracle.forced.insert(meta.clone());
+        } else {
+            let involved = self.oracle.involved.entry(meta.clone()).or_default();
+            involved.insert(site);
         }
         let node = self.rng.index(self.plan.sites);
         let draft = Box::new(self.membership(verb));
@@ -123,10 +120,10 @@ impl World {
     fn resource(&mut self) -> Resource {
         let fields = FIELDS
             .iter()
-            .map(|name| ((*name).to_owned(), self.rng.next() % 1000));
+            .map(|name| ((*name).to_owned(), self.rng.roll() % 1000));
         Resource {
             fields: fields.collect(),
-            count: self.rng.next() % 10,
+            count: self.rng.roll() % 10,
         }
     }
 
@@ -146,7 +143,7 @@ impl World {
             Actions::Any => self.rng.index(3),
         };
         if action > 0 && self.rng.chance(700) {
-            let n = self.rng.next() % 100;
+            let n = self.rng.roll() % 100;
             let commutes = action == 1;
             let change = if commutes {
                 Change::Add(n)
@@ -168,7 +165,7 @@ impl World {
             let mut fields = BTreeMap::new();
             for _ in 0..self.rng.between(1, 3) {
                 let name = *self.rng.pick(&FIELDS);
-                fields.insert(name.to_owned(), self.rng.next() % 1000);
+                fields.insert(name.to_owned(), self.rng.roll() % 1000);
             }
             let paths: Vec<_> = fields.keys().map(|name| format!("/fields/{name}")).collect();
             let touches = Footprint::parts(paths.iter().map(String::as_str));

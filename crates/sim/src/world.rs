@@ -106,7 +106,7 @@ impl World {
                 let name = SiteName::new(&format!("s{at}")).expect("a name");
                 let skew_ms = match plan.skew_max_ms {
                     0 => 0,
-                    max => rng.between(0, 2 * max) as i64 - max as i64,
+                    max => rng.between(0, 2 * max).cast_signed() - max.cast_signed(),
                 };
                 Node::new(name, 1, skew_ms)
             })
@@ -167,7 +167,7 @@ impl World {
 
     fn happen(&mut self, happening: Happening) {
         if self.trace.is_some() {
-            self.note(format!("{happening:?}"));
+            self.note(&format!("{happening:?}"));
         }
         match happening {
             Happening::Deliver { to, message } => self.deliver(to, *message),
@@ -231,7 +231,7 @@ impl World {
         }
     }
 
-    pub fn note(&mut self, what: String) {
+    pub fn note(&mut self, what: &str) {
         let now_ms = self.now_ms - EPOCH_MS;
         if let Some(trace) = &mut self.trace {
             trace.push(format!("{now_ms:>6} {what}"));

@@ -52,7 +52,7 @@ fn executions_repeated_that_had_a_result() {
 
 #[test]
 fn a_clock_that_is_not_persisted() {
-    is_caught(Mutant::ForgetClock, &["order", "conflicts", "equal"], 3000);
+    is_caught(Mutant::ForgetClock, &["clock"], 1000);
 }
 
 #[test]

@@ -18,6 +18,8 @@ pub struct Peer {
     /// Its own word on its replica.
     pub local: Option<LocalId>,
     pub degraded: Option<Degraded>,
+    /// It has left the set in good order.
+    pub left: bool,
     /// What was sent to it and may be on its way.
     pub sent: Vector,
     pub resend_ms: u64,

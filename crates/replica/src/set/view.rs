@@ -138,10 +138,18 @@ impl Set {
             && self.others(here).iter().all(|site| !self.owes(site))
     }
 
-    /// Whether a member is behind, ahead, or has yet to tell how far it is.
+    /// Whether a member is behind, ahead, about to leave, or has yet to tell how far it is.
     pub fn owes(&self, site: &SiteName) -> bool {
+        let is_leaving = self
+            .members
+            .get(site)
+            .is_some_and(|member| member.leaving.is_some());
         self.peers.get(site).is_none_or(|peer| {
-            peer.needs_snapshot || peer.want.is_some() || peer.held != self.held || peer.done != self.held
+            is_leaving
+                || peer.needs_snapshot
+                || peer.want.is_some()
+                || peer.held != self.held
+                || peer.done != self.held
         })
     }
 
@@ -151,19 +159,23 @@ impl Set {
             Phase::Doubt { until_ms } => Some(until_ms),
             _ => None,
         });
+        // Only what could begin then: waking for what waits for something else would never end.
+        let is_free = self.job.is_none() && self.standing != Standing::Expelled;
+        let install = self.install.as_ref().filter(|_| is_free);
+        let redo = self.log.values().find(|entry| entry.redo);
         let entries = self.log.values().filter_map(|entry| match entry.state {
+            _ if !is_free || install.is_some() => None,
+            _ if redo.is_some_and(|redo| redo.op.rank() <= entry.op.rank()) => None,
+            _ if !self.done.covers(&entry.op.after) || !self.done.precedes(&entry.op.id) => None,
             State::Waiting(Why::Quarantined) => Some(entry.op.time.millis.saturating_sub(ahead_max_ms)),
             State::Waiting(Why::Retry { .. } | Why::Blocked { .. }) => Some(entry.until_ms),
-            _ if entry.redo => Some(entry.until_ms),
             _ => None,
         });
-        let is_free = self.job.is_none();
-        let entries = entries.filter(|_| is_free);
-        let install = self
-            .install
-            .as_ref()
-            .filter(|_| is_free)
-            .map(|install| install.until_ms);
+        let redo = redo
+            .filter(|_| is_free && install.is_none())
+            .map(|redo| redo.until_ms);
+        let install = install.map(|install| install.until_ms);
+        let entries = entries.chain(redo);
         let others = self.others(here);
         let peers = others
             .iter()

@@ -7,7 +7,7 @@ use crate::{Content, Digest, Install, Vector, Want};
 
 impl Step<'_> {
     /// This replica's digest is known: the others hear it if they are to compare.
-    pub(super) fn publish_digest(&mut self, digest: Digest) {
+    pub(super) fn publish_digest(&mut self, digest: &Digest) {
         let at = self.set.done.clone();
         self.set.digest = Some((at.clone(), digest.clone()));
         if std::mem::take(&mut self.set.check) {

@@ -92,13 +92,8 @@ impl Step<'_> {
             .members
             .iter()
             .filter(|(site, member)| {
-                let peer = self.set.peers.get(*site);
-                let has_left = |id: &OpId| {
-                    peer.is_some_and(|peer| {
-                        peer.done.includes(id) && peer.local.is_none() && self.set.done.covers(&peer.held)
-                    })
-                };
-                **site != here && member.leaving.as_ref().is_some_and(has_left)
+                let has_left = |peer: &Peer| peer.left && self.set.done.covers(&peer.held);
+                **site != here && member.leaving.is_some() && self.set.peers.get(*site).is_some_and(has_left)
             })
             .map(|(site, _)| site.clone())
             .collect();
@@ -136,10 +131,11 @@ impl Step<'_> {
         let Some(member) = self.set.members.get(&me) else {
             return;
         };
-        if let Some(leave) = &member.leaving {
-            if report.done.includes(leave) && self.set.local.is_none() {
-                self.set.standing = Standing::Left;
-            }
+        let has_left = member.leaving.as_ref().is_some_and(|leave| {
+            report.done.includes(leave) && report.held.covers(&self.set.held) && self.set.local.is_none()
+        });
+        if has_left {
+            self.set.standing = Standing::Left;
         } else if epoch > self.set.epoch && self.set.standing == Standing::Member {
             self.set.standing = Standing::Expelled;
             self.keep_as_conflicts(|id| !report.held.includes(id));

@@ -45,6 +45,7 @@ fn introduce(site: &Site, message: &Message) -> Effect {
         done: Vector::new(),
         local: None,
         degraded: None,
+        left: false,
         ask: false,
     };
     Effect::Send {
@@ -85,10 +86,10 @@ impl Step<'_> {
         let is_stale = report.incarnation < known || !self.is_current_stay(&from, &report);
         if is_stale {
             // Unless it is this site that is behind: it was removed, and is back, without having heard.
-            return match content {
-                Content::Snapshot(snapshot) => self.return_with(&from, epoch, *snapshot),
-                _ => {}
-            };
+            if let Content::Snapshot(snapshot) = content {
+                self.return_with(&from, epoch, *snapshot);
+            }
+            return;
         }
         if known != 0 && report.incarnation > known {
             return self.peer_reset(&from, report.incarnation);
@@ -128,6 +129,7 @@ impl Step<'_> {
         }
         peer.local.clone_from(&report.local);
         peer.degraded.clone_from(&report.degraded);
+        peer.left |= report.left;
         let moved = before != (peer.held.clone(), peer.done.clone());
         if moved {
             peer.tries = 0;
@@ -210,9 +212,18 @@ impl Step<'_> {
             return;
         }
         let is_known = self.set.members.contains_key(from);
-        if self.set.standing != Standing::Expelled {
+        let has_left = self.set.standing == Standing::Left;
+        // Two sites that answer each other's answers would never stop.
+        let wants_answer = report.ask || !matches!(content, Content::Report);
+        // A site that is not known here may have joined just now; it is not told that it is out.
+        let is_out = self
+            .set
+            .passages
+            .get(from)
+            .is_some_and(|passage| report.stay <= passage.stay);
+        if self.set.standing != Standing::Expelled && wants_answer && (has_left || is_known || is_out) {
             // A site that has left still says how far it was to those that have not heard.
-            let content = if is_known {
+            let content = if is_known || has_left {
                 Content::Report
             } else {
                 Content::Expelled

@@ -117,6 +117,7 @@ impl Step<'_> {
                 done: set.done.clone(),
                 local: set.local.clone(),
                 degraded: set.degraded.clone(),
+                left: set.standing == Standing::Left,
                 ask,
             },
             content,

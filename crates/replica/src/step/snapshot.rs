@@ -6,8 +6,8 @@ use cheops_types::SiteName;
 
 use super::Step;
 use crate::{
-    Attempt, Content, Digest, Entry, Install, LocalId, Member, Outcome, Peer, Recognise, Set, Snapshot,
-    State, Want, Why, Work,
+    Attempt, Content, Digest, Entry, Install, LocalId, Member, Outcome, Recognise, Set, Snapshot, State,
+    Want, Why, Work,
 };
 
 impl Step<'_> {
@@ -30,7 +30,7 @@ impl Step<'_> {
             peer.want = None;
         }
         if self.set.check {
-            self.publish_digest(Digest(Vec::new()));
+            self.publish_digest(&Digest(Vec::new()));
         }
         false
     }
@@ -51,20 +51,20 @@ impl Step<'_> {
         };
         // It may have been a replica in motion when the read was decided, never when it ran: one
         // execution at a time.
-        self.serve(Some(state));
-        self.publish_digest(digest);
+        self.serve(Some(&state));
+        self.publish_digest(&digest);
     }
 
     /// Sends the state to those that want it.
-    fn serve(&mut self, state: Option<Vec<u8>>) {
+    fn serve(&mut self, state: Option<&[u8]>) {
         for site in self.set.others(&self.here().clone()) {
             match self.set.peer(&site).want.take() {
                 Some(Want::Snapshot) => {
-                    let snapshot = self.snapshot(&site, state.clone());
+                    let snapshot = self.snapshot(&site, state.map(<[u8]>::to_vec));
                     self.send(&site, Content::Snapshot(Box::new(snapshot)), true);
                 }
                 Some(Want::State) => {
-                    if let Some(state) = state.clone() {
+                    if let Some(state) = state.map(<[u8]>::to_vec) {
                         let at = self.set.done.clone();
                         self.send(&site, Content::State { at, state }, false);
                     }
@@ -96,6 +96,7 @@ impl Step<'_> {
             deleted: set.deleted.clone(),
             pruned: set.pruned.clone(),
             last: set.last.clone(),
+            time: self.site.clock.last(),
             log: set.log.values().cloned().collect(),
             conflicts: set.conflicts.values().cloned().collect(),
             dismissed: set.dismissed.clone(),
@@ -111,14 +112,14 @@ impl Step<'_> {
         }
         let set = &*self.set;
         let is_ahead = snapshot.at.covers(&set.done) && snapshot.at != set.done;
-        if is_ahead && set.job.is_none() && set.install.is_none() {
+        if is_ahead && set.job.is_none() && set.install.is_none() && self.is_in_time(&snapshot) {
             self.adopt(from, epoch, snapshot);
         }
     }
 
     /// This site was out of the set and is let in again. What only it had stays behind as conflicts.
     pub(super) fn return_with(&mut self, from: &SiteName, epoch: u64, snapshot: Snapshot) {
-        if !self.was_let_in_again(&snapshot) || self.set.job.is_some() {
+        if !self.was_let_in_again(&snapshot) || self.set.job.is_some() || !self.is_in_time(&snapshot) {
             return;
         }
         self.keep_as_conflicts(|id| !snapshot.at.includes(id));
@@ -133,6 +134,15 @@ impl Step<'_> {
         fresh.conflicts = std::mem::take(&mut self.set.conflicts);
         *self.set = fresh;
         self.adopt(from, epoch, snapshot);
+    }
+
+    /// Takes note of the snapshot's time. One that is too far ahead is not taken now; it comes again.
+    fn is_in_time(&mut self, snapshot: &Snapshot) -> bool {
+        let (now_ms, ahead_max_ms) = (self.now_ms(), self.context.tuning.ahead_max_ms);
+        self.site
+            .clock
+            .witness(snapshot.time, now_ms, ahead_max_ms)
+            .is_ok()
     }
 
     fn was_let_in_again(&self, snapshot: &Snapshot) -> bool {
@@ -169,7 +179,7 @@ impl Step<'_> {
         if snapshot.deleted.is_some() {
             set.deleted = snapshot.deleted;
         }
-        set.peers.entry(from.clone()).or_insert_with(Peer::default);
+        set.peers.entry(from.clone()).or_default();
         for entry in snapshot.log {
             let rank = entry.op.rank();
             let now_ms = self.context.now_ms;
@@ -201,8 +211,11 @@ impl Step<'_> {
             return;
         };
         match attempt {
-            Attempt::Unknown => self.doubt(),
-            Attempt::Answered { status, .. } if matches!(status, 500 | 502 | 504) => self.doubt(),
+            Attempt::Unknown
+            | Attempt::Answered {
+                status: 500 | 502 | 504,
+                ..
+            } => self.doubt(),
             Attempt::Answered {
                 status: 200..=399,
                 local,
@@ -217,7 +230,9 @@ impl Step<'_> {
                 self.installed(None);
             }
             Attempt::Answered { status: 404, .. } if self.set.local.is_some() => {
-                // The replica that was to be overwritten is not there: it is made anew.
+                // The replica that was to be overwritten is not there: it is made anew. The application may
+                // remember the token of the first time.
+                install.token = self.site.derive(install.token);
                 self.set.job = None;
                 self.set.local = None;
             }

@@ -217,22 +217,19 @@ impl Step<'_> {
             self.set.job = None;
             return;
         };
-        self.effects.push(match (form, &job.work) {
-            (Some(form), _) => Effect::Execute(Execution {
+        if let Some(form) = form {
+            self.effects.push(Effect::Execute(Execution {
                 ticket,
                 token,
                 recognise,
                 form,
                 credential,
-            }),
-            (None, _) => {
-                let Some(local) = self.set.local.clone() else {
-                    self.set.job = None;
-                    return;
-                };
-                Effect::Read { ticket, local }
-            }
-        });
+            }));
+        } else if let Some(local) = self.set.local.clone() {
+            self.effects.push(Effect::Read { ticket, local });
+        } else {
+            self.set.job = None;
+        }
     }
 
     /// What a piece of work asks of the application; no form means a read.

@@ -83,7 +83,7 @@ impl World {
     fn release(&mut self, at: usize, meta: &MetaId, effect: Effect) {
         if self.trace.is_some() {
             let name = self.nodes[at].name.clone();
-            self.note(format!("   {name} {meta}: {effect:?}"));
+            self.note(&format!("   {name} {meta}: {effect:?}"));
         }
         match effect {
             Effect::Send { to, message } => self.send(at, &to, message),
@@ -139,7 +139,7 @@ impl World {
         }
         if self.trace.is_some() {
             let name = self.nodes[at].name.clone();
-            self.note(format!("   {name} crashes"));
+            self.note(&format!("   {name} crashes"));
         }
         let node = &mut self.nodes[at];
         node.up = false;

@@ -1,6 +1,6 @@
 //! The heal phase: everything works again, and an operator does what only operators can.
 
-use cheops_replica::{Event, MetaId, OpId, Phase, Secret, Standing, State, Verb, Why};
+use cheops_replica::{Event, MetaId, OpId, Phase, Secret, Set, Standing, State, Verb, Why};
 
 use super::World;
 use crate::describe;
@@ -79,7 +79,8 @@ impl World {
                     Standing::Expelled => false,
                 };
                 if !calm {
-                    unrest += &format!("\n{}", describe(&node.name, set));
+                    unrest.push('\n');
+                    unrest.push_str(&describe(&node.name, set));
                 }
             }
         }
@@ -107,7 +108,7 @@ impl World {
     /// The operator looks into the application and tells the truth.
     fn settle(&mut self, at: usize, meta: &MetaId) {
         let node = &self.nodes[at];
-        let Some(token) = node.disk.sets.get(meta).and_then(|set| set.token_in_doubt()) else {
+        let Some(token) = node.disk.sets.get(meta).and_then(Set::token_in_doubt) else {
             return;
         };
         let executed = node.app.seen.contains(&token);
@@ -169,6 +170,19 @@ impl World {
                 continue;
             };
             let standing = set.standing();
+            let main_name = self.nodes[main].name.clone();
+            let member = self.nodes[main].disk.sets[meta].members().get(&name);
+            if standing == Standing::Left && member.is_some_and(|member| member.leaving.is_none()) {
+                // Its leave was lost with a side that was given up.
+                let draft = self.membership(Verb::Expel { site: name });
+                self.drive(main, meta, Event::Request(draft));
+                continue;
+            }
+            let was_let_in = member.map(|member| member.stay) > set.members().get(&name).map(|me| me.stay);
+            if standing == Standing::Member && was_let_in && set.has_expelled(&main_name) {
+                self.oracle.yielded.insert(meta.clone());
+                self.drive(at, meta, Event::Yield);
+            }
             if standing == Standing::Left || !self.nodes[main].disk.sets[meta].has_expelled(&name) {
                 continue;
             }

@@ -15,7 +15,9 @@ struct Ban {
 
 const BANS: &[Ban] = &[
     Ban {
-        crates: &["types", "scope", "glue", "plan", "store", "net", "mesh", "proxy"],
+        crates: &[
+            "types", "scope", "glue", "plan", "replica", "store", "net", "mesh", "proxy",
+        ],
         words: &[
             "kubernetes",
             "kubectl",

@@ -2,10 +2,11 @@
 
 use std::{cell::RefCell, future::Future};
 
-use hyper::client::conn::http2::SendRequest;
+use http::{Request, Response};
+use hyper::{body::Incoming, client::conn::http2::SendRequest};
 use tokio::sync::Mutex;
 
-use crate::{Body, SendError, SendErrorKind};
+use crate::{Body, SendError, SendErrorKind, send_error::describe};
 
 #[derive(Default)]
 struct State {
@@ -23,7 +24,7 @@ pub(crate) struct Lane {
 
 impl Lane {
     /// The open connection, if there is one.
-    pub(crate) fn open(&self) -> Option<SendRequest<Body>> {
+    fn open(&self) -> Option<SendRequest<Body>> {
         let mut state = self.state.borrow_mut();
         match &state.sender {
             Some(sender) if sender.is_closed() => {
@@ -70,6 +71,54 @@ impl Lane {
                 Err(error)
             }
         }
+    }
+
+    /// Sends one request. One that was certainly not seen is sent once more, on a fresh connection;
+    /// a dial that failed is not repeated.
+    pub(crate) async fn send<F>(
+        &self,
+        request: Request<Body>,
+        dial: impl Fn() -> F,
+    ) -> Result<Response<Incoming>, SendError>
+    where
+        F: Future<Output = Result<SendRequest<Body>, SendError>>,
+    {
+        let mut error = match self.send_once(request, &dial).await {
+            Ok(response) => return Ok(response),
+            Err(error) => error,
+        };
+        match error.request.take() {
+            Some(unsent) if error.kind == SendErrorKind::Broken => {
+                self.close();
+                self.send_once(*unsent, &dial).await
+            }
+            request => {
+                error.request = request;
+                Err(error)
+            }
+        }
+    }
+
+    async fn send_once<F>(
+        &self,
+        request: Request<Body>,
+        dial: &impl Fn() -> F,
+    ) -> Result<Response<Incoming>, SendError>
+    where
+        F: Future<Output = Result<SendRequest<Body>, SendError>>,
+    {
+        let mut sender = match self.get(dial).await {
+            Ok(sender) => sender,
+            Err(error) => return Err(error.with_request(request)),
+        };
+        sender
+            .try_send_request(request)
+            .await
+            .map_err(|mut error| match error.take_message() {
+                Some(unsent) => SendError::not_executed(SendErrorKind::Broken, describe(error.error()))
+                    .with_request(unsent),
+                None => SendError::from_hyper(error.error()),
+            })
     }
 
     /// Forgets the connection; requests under way on it go on.

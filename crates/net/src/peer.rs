@@ -115,28 +115,11 @@ impl PeerLink {
             return Err(error.with_request(request));
         };
         self.address_to_site(&mut request)?;
-        let lane = self.lane(bulk);
-        for attempt in 0..2 {
-            let mut sender = match lane.get(|| Box::pin(self.connect_http2())).await {
-                Ok(sender) => sender,
-                Err(error) => return Err(error.with_request(request)),
-            };
-            match sender.try_send_request(request).await {
-                Ok(response) => return Ok(response.map(|body| Body::Counted(body, in_flight))),
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) if attempt == 0 => {
-                        lane.close();
-                        request = unsent;
-                    }
-                    Some(unsent) => {
-                        let error = SendError::not_executed(SendErrorKind::Broken, describe(error.error()));
-                        return Err(error.with_request(unsent));
-                    }
-                    None => return Err(SendError::from_hyper(error.error())),
-                },
-            }
-        }
-        unreachable!("the second attempt returns")
+        let response = self
+            .lane(bulk)
+            .send(request, || Box::pin(self.connect_http2()))
+            .await?;
+        Ok(response.map(|body| Body::Counted(body, in_flight)))
     }
 
     /// Sends a request that may switch protocols, on an HTTP/1.1 connection of its own.

@@ -188,29 +188,8 @@ impl Upstream {
     async fn send_http2(&self, mut request: Request<Body>) -> Result<Response<Body>, SendError> {
         let authority = self.target.authority();
         absolute_form(&mut request, self.target.tls.is_some(), &authority)?;
-        for attempt in 0..2 {
-            let mut sender = match self.lane.get(|| Box::pin(self.connect_http2())).await {
-                Ok(sender) => sender,
-                Err(error) => return Err(error.with_request(request)),
-            };
-            match sender.try_send_request(request).await {
-                Ok(response) => return Ok(response.map(Body::Incoming)),
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) if attempt == 0 => {
-                        self.lane.close();
-                        request = unsent;
-                    }
-                    Some(_) => {
-                        return Err(SendError::not_executed(
-                            SendErrorKind::Broken,
-                            describe(error.error()),
-                        ));
-                    }
-                    None => return Err(SendError::from_hyper(error.error())),
-                },
-            }
-        }
-        unreachable!("the second attempt returns")
+        let response = self.lane.send(request, || Box::pin(self.connect_http2())).await?;
+        Ok(response.map(Body::Incoming))
     }
 
     async fn connect(&self, alpn_h2: bool) -> Result<Stream, SendError> {

@@ -4,6 +4,7 @@
 pub(crate) mod client;
 mod metrics;
 mod model;
+mod replication;
 mod server;
 mod socket;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod tests;
 
 use std::{future::Future, pin::Pin};
 
+use cheops_node::Operator;
 use cheops_types::{Limits, Problem};
 
 pub(crate) use model::{
@@ -20,7 +22,8 @@ pub(crate) use model::{
 pub(crate) use server::serve;
 pub(crate) use socket::AdminSocket;
 
-/// What the API tells and does: the running agent. Everything but `reload` answers from memory.
+/// What the API tells and does: the running agent. Everything but `reload` and what the operator does answers
+/// from memory.
 pub(crate) trait Source: Send + Sync + 'static {
     fn status(&self) -> Status;
 
@@ -36,6 +39,11 @@ pub(crate) trait Source: Send + Sync + 'static {
 
     /// The plan of a request, with nothing executed.
     fn explain(&self, request: &ExplainRequest) -> Result<Explanation, Problem>;
+
+    /// Replication at this site; none where the agent has none.
+    fn operator(&self) -> Option<Operator> {
+        None
+    }
 
     /// Reads the configuration again. On an error the old one stays in force, whole.
     fn reload(&self) -> Pin<Box<dyn Future<Output = Result<ReloadAnswer, Problem>> + Send + '_>>;

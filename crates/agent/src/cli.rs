@@ -2,11 +2,16 @@
 
 mod ask;
 mod authority;
+mod conflicts;
+mod credential;
+mod ops;
 mod output;
+mod replicas;
 mod scope;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod time;
 
 use std::{
     path::{Path, PathBuf},
@@ -17,10 +22,15 @@ use cheops_types::SiteName;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::{ca, demo::DemoArgs, example_app::ExampleArgs, run::RunArgs};
+use conflicts::ConflictsCommand;
+use ops::OpsCommand;
 pub(crate) use output::{BAD_INPUT, BadInput, colours_wanted, print, report};
+use replicas::ReplicasCommand;
 
 /// Looked at in this order when no configuration is named.
 const CONFIG_PATHS: [&str; 2] = ["cheops.toml", "/etc/cheops/cheops.toml"];
+/// How much a list shows unless told otherwise.
+const LIST_LIMIT: u32 = 100;
 
 /// Requests run where the caller says: one application, many sites.
 #[derive(Debug, Parser)]
@@ -34,6 +44,7 @@ Examples:
   cheops run -c site1.toml                   one site
   cheops scope check 'A: site1 ; site2'      judge a scope
   cheops explain --service A 'site1 & site2' what a running agent would do
+  cheops replicas ls                         the resources that it replicates
 
 Exit codes: 0 well, 1 it failed, 2 the input is wrong."
 )]
@@ -75,6 +86,15 @@ enum Command {
     Limits(AskArgs),
     /// Make a running agent read its configuration again
     Reload(AskArgs),
+    /// Work with replica sets: resources that have a replica at several sites
+    #[command(subcommand)]
+    Replicas(ReplicasCommand),
+    /// Work with operations: recorded writes on their way to the sites of a set
+    #[command(subcommand)]
+    Ops(OpsCommand),
+    /// Work with conflicts: writes that lost against a concurrent one
+    #[command(subcommand)]
+    Conflicts(ConflictsCommand),
     /// Print a completion script for a shell
     #[command(after_help = "\
 Example:
@@ -262,6 +282,9 @@ impl Cli {
             Command::Services(args) => ask::services(admin, &args),
             Command::Limits(args) => ask::limits(admin, &args),
             Command::Reload(args) => ask::reload(admin, &args),
+            Command::Replicas(command) => replicas::run(admin, command),
+            Command::Ops(command) => ops::run(admin, command),
+            Command::Conflicts(command) => conflicts::run(admin, command),
             Command::Completions { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Self::command(), "cheops", &mut script);

@@ -31,7 +31,7 @@ enum ServiceArgs {
         #[command(flatten)]
         common: CommonArgs,
     },
-    /// Keeps items and has a string
+    /// Keeps items, labels and files, and has a string
     #[command(name = "B")]
     B {
         /// What `GET /string` answers
@@ -53,6 +53,9 @@ struct CommonArgs {
     /// The first id that the service gives
     #[arg(long, value_name = "ID", default_value_t = 1)]
     id_base: u64,
+    /// Callers need one of the tokens in this file, one per line, as `Authorization: Bearer`
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Ends when standard input does
     #[arg(long)]
     exit_with_stdin: bool,
@@ -79,6 +82,7 @@ async fn serve(service: Service, common: CommonArgs) -> anyhow::Result<()> {
         service,
         id_base: common.id_base,
         data_dir: common.data_dir,
+        token_file: common.token_file,
     };
     let (drain, draining) = oneshot::channel::<()>();
     let served = cheops_example::serve(config, listener, async {

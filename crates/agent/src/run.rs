@@ -3,6 +3,7 @@
 mod heartbeats;
 mod listeners;
 mod reload;
+mod replication;
 mod secrets;
 mod source;
 mod world;
@@ -12,7 +13,7 @@ use std::{process::ExitCode, rc::Rc, sync::Arc, time::Duration};
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use cheops_mesh::{Pulses, Table};
-use cheops_net::{CoreHandle, CoreOptions, spawn_core};
+use cheops_net::{Clock, CoreHandle, CoreOptions, spawn_core};
 use cheops_proxy::{Correlation, Proxy, Role, Shared, Tag};
 use cheops_types::Distances;
 use tokio::{
@@ -30,6 +31,7 @@ use crate::{
 use heartbeats::Heartbeats;
 use listeners::{Addresses, Listeners};
 use reload::{Reload, Reloader};
+use replication::Replication;
 use source::Agent;
 use world::WorldMaker;
 
@@ -40,6 +42,9 @@ const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 pub(crate) struct RunArgs {
     #[command(flatten)]
     config: ConfigArg,
+    /// The data directory was put back from a copy: what happened since is asked of the other sites
+    #[arg(long)]
+    restored: bool,
     /// End when standard input ends, so that no child outlives its parent
     #[arg(long, hide = true)]
     exit_with_stdin: bool,
@@ -52,13 +57,13 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let done = LocalSet::new().block_on(&runtime, serve(config, args.exit_with_stdin));
+    let done = LocalSet::new().block_on(&runtime, serve(config, args.restored, args.exit_with_stdin));
     // Blocking look-ups of names must not delay the end.
     runtime.shutdown_background();
     done.map(|()| ExitCode::SUCCESS)
 }
 
-async fn serve(config: Config, exit_with_stdin: bool) -> anyhow::Result<()> {
+async fn serve(config: Config, restored: bool, exit_with_stdin: bool) -> anyhow::Result<()> {
     let mut stop = Stop::listen(exit_with_stdin)?.except_hang_up();
     let socket = AdminSocket::bind(&config.admin_socket())?;
     let keys = secrets::key_maker(&config.data_dir)?;
@@ -67,14 +72,19 @@ async fn serve(config: Config, exit_with_stdin: bool) -> anyhow::Result<()> {
     let distances = Arc::new(ArcSwap::from_pointee(Distances::default()));
     let table = Table::new(config.site.clone(), config.limits.heartbeat_misses_max);
     let pulses = Pulses::new(table, distances.clone());
-    let shared = Shared::new(world, distances, Correlation::new(keys));
+    let shared = Shared::new(world, distances, Correlation::new(keys), Arc::default());
 
+    let clock = Clock::new();
+    tokio::task::spawn_local(clock.clone().sweep());
+    // Before anybody can ask: what is replicated must be known by then.
+    let replication = Replication::start(&config, restored, &shared, pulses.clone(), clock.clone())?;
+    let node = replication.node.clone();
     let workers = workers(&config);
     let cores: Cores = Rc::new(spawn_cores(workers, &config, &shared)?);
     let mut listeners = Listeners::new(cores.clone());
     let prepared = listeners.prepare(&config)?;
     listeners.commit(prepared);
-    let mut heartbeats = Heartbeats::new(pulses.clone());
+    let mut heartbeats = Heartbeats::new(pulses.clone(), clock);
     heartbeats.apply(&shared.world(), false);
 
     let (reloads, mut asked) = mpsc::channel(8);
@@ -85,6 +95,7 @@ async fn serve(config: Config, exit_with_stdin: bool) -> anyhow::Result<()> {
         pulses,
         listeners.addresses(),
         workers,
+        node.operator(),
         reloads.clone(),
     ));
     let (stop_admin, admin_stopped) = oneshot::channel::<()>();
@@ -101,6 +112,7 @@ async fn serve(config: Config, exit_with_stdin: bool) -> anyhow::Result<()> {
         worlds,
         listeners,
         heartbeats,
+        replication,
     };
     loop {
         tokio::select! {
@@ -123,6 +135,12 @@ async fn serve(config: Config, exit_with_stdin: bool) -> anyhow::Result<()> {
         () = stop.asked() => {}
     }
     drain(reloader, cores, &mut stop).await;
+    // Last: what a request under way recorded is durable, and its results are kept where they came.
+    let stopped = tokio::task::spawn_blocking(move || node.stop());
+    tokio::select! {
+        _ = stopped => {}
+        () = stop.asked() => {}
+    }
     Ok(())
 }
 

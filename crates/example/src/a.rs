@@ -6,9 +6,10 @@ use axum::{
     Json, Router,
     extract::State,
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{get, post},
 };
 use http::{HeaderMap, StatusCode, header};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
@@ -16,13 +17,15 @@ use crate::{
     carry::Carry,
     collection::{Collection, Page, merge},
     failure::Failure,
+    if_match::IfMatch,
     request::{Id, Object, Parameters},
     storage,
 };
 
 struct A {
     b: BClient,
-    orders: Collection,
+    orders: Collection<u64>,
+    id_base: u64,
 }
 
 type Answer = Result<Response, Failure>;
@@ -30,7 +33,8 @@ type Answer = Result<Response, Failure>;
 pub(crate) fn router(b_addr: SocketAddr, carry: Carry, data_dir: &Path, id_base: u64) -> io::Result<Router> {
     let a = A {
         b: BClient::new(b_addr, carry),
-        orders: Collection::open("orders", data_dir, id_base)?,
+        orders: Collection::open("orders", "id", data_dir)?,
+        id_base,
     };
     let router = Router::new()
         .route("/hello", get(say_hello))
@@ -42,6 +46,8 @@ pub(crate) fn router(b_addr: SocketAddr, carry: Carry, data_dir: &Path, id_base:
                 .patch(patch_order)
                 .delete(delete_order),
         )
+        .route("/orders/{id}/ship", post(ship_order))
+        .route("/orders/{id}/cancel", post(cancel_order))
         .with_state(Arc::new(a));
     Ok(router)
 }
@@ -67,54 +73,92 @@ fn wants_json(headers: &HeaderMap) -> bool {
         .any(|accept| accept.contains("application/json"))
 }
 
-async fn list_orders(State(a): State<Arc<A>>, Parameters(page): Parameters<Page>) -> Answer {
-    a.orders.list(&page)
+/// Which orders are wanted; without anything, all.
+#[derive(Deserialize)]
+struct Wanted {
+    #[serde(rename = "ref")]
+    reference: Option<String>,
+}
+
+async fn list_orders(
+    State(a): State<Arc<A>>,
+    Parameters(page): Parameters<Page>,
+    Parameters(wanted): Parameters<Wanted>,
+) -> Answer {
+    a.orders.list(&page, |order| {
+        let reference = wanted.reference.as_deref();
+        reference.is_none_or(|reference| order.get("ref").and_then(Value::as_str) == Some(reference))
+    })
 }
 
 async fn create_order(State(a): State<Arc<A>>, headers: HeaderMap, Object(order): Object) -> Answer {
     let mut order = checked(order)?;
     a.add_name(&mut order, &headers).await?;
-    a.orders.create(order)
+    a.orders.create_next(a.id_base, order, None)
 }
 
 async fn get_order(State(a): State<Arc<A>>, Id(id): Id) -> Answer {
-    a.orders.get(id)
+    a.orders.get(&id)
 }
 
 async fn replace_order(
     State(a): State<Arc<A>>,
     Id(id): Id,
+    if_match: IfMatch,
     headers: HeaderMap,
     Object(order): Object,
 ) -> Answer {
     let mut order = checked(order)?;
     a.add_name(&mut order, &headers).await?;
-    a.orders.change(id, |_| Ok(order))
+    a.orders.change(&id, &if_match, |_| Ok(order))
 }
 
 async fn patch_order(
     State(a): State<Arc<A>>,
     Id(id): Id,
+    if_match: IfMatch,
     headers: HeaderMap,
     Object(mut patch): Object,
 ) -> Answer {
     if patch.contains_key("item") {
         a.add_name(&mut patch, &headers).await?;
     }
-    a.orders.change(id, |order| {
+    a.orders.change(&id, &if_match, |order| {
         let mut order = order.clone();
         merge(&mut order, patch);
         checked(order)
     })
 }
 
-async fn delete_order(State(a): State<Arc<A>>, Id(id): Id) -> Answer {
-    a.orders.delete(id)
+async fn delete_order(State(a): State<Arc<A>>, Id(id): Id, if_match: IfMatch) -> Answer {
+    a.orders.delete(&id, &if_match)
 }
 
-/// An order has an item's id and a quantity.
+/// One more shipment. Twice is two.
+async fn ship_order(State(a): State<Arc<A>>, Id(id): Id, if_match: IfMatch) -> Answer {
+    a.orders.change(&id, &if_match, |order| {
+        let mut order = order.clone();
+        let shipments = order.get("shipments").and_then(Value::as_u64).unwrap_or(0);
+        order.insert("shipments".to_owned(), json!(shipments + 1));
+        Ok(order)
+    })
+}
+
+/// Twice is as good as once.
+async fn cancel_order(State(a): State<Arc<A>>, Id(id): Id, if_match: IfMatch) -> Answer {
+    a.orders.change(&id, &if_match, |order| {
+        let mut order = order.clone();
+        order.insert("status".to_owned(), json!("cancelled"));
+        Ok(order)
+    })
+}
+
+/// An order has an item's id, a quantity and, if its buyer likes, a reference.
 fn checked(order: storage::Object) -> Result<storage::Object, Failure> {
     item_of(&order)?;
+    if order.get("ref").is_some_and(|reference| !reference.is_string()) {
+        return Err(Failure::invalid("the ref of an order is a text"));
+    }
     match order.get("quantity").map(Value::as_u64) {
         Some(Some(1..)) => Ok(order),
         _ => Err(Failure::invalid(

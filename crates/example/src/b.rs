@@ -1,4 +1,8 @@
-//! Service B: items, a string, and some answers that are long, late or telling.
+//! Service B: items, labels, files, a string, and some answers that are long, late or telling.
+
+mod files;
+mod items;
+mod labels;
 
 use std::{
     convert::Infallible,
@@ -24,81 +28,37 @@ use hyper::body::{Frame, SizeHint};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{
-    collection::{Collection, Page, merge},
-    failure::Failure,
-    request::{Id, Object, Parameters},
-    storage,
-};
+use crate::{failure::Failure, request::Parameters, storage};
 
 /// Longest time that `/slow` takes.
 const SLOW_MAX_MS: u64 = 60_000;
 
-struct B {
-    string: String,
-    items: Collection,
-}
-
 type Answer = Result<Response, Failure>;
 
 pub(crate) fn router(string: String, data_dir: &Path, id_base: u64) -> io::Result<Router> {
-    let items = Collection::open("items", data_dir, id_base)?;
     let router = Router::new()
         .route("/string", get(say_string))
-        .route("/items", get(list_items).post(create_item))
-        .route(
-            "/items/{id}",
-            get(get_item)
-                .put(replace_item)
-                .patch(patch_item)
-                .delete(delete_item),
-        )
         .route("/slow", get(answer_late))
         .route("/upload", post(count_bytes))
         .route("/download", get(send_zeros))
         .route("/headers", get(show_headers))
-        .with_state(Arc::new(B { string, items }));
+        .with_state(Arc::from(string))
+        .merge(items::router(data_dir, id_base)?)
+        .merge(labels::router(data_dir)?)
+        .merge(files::router(data_dir)?);
     Ok(router)
 }
 
-async fn say_string(State(b): State<Arc<B>>) -> String {
-    b.string.clone()
-}
-
-async fn list_items(State(b): State<Arc<B>>, Parameters(page): Parameters<Page>) -> Answer {
-    b.items.list(&page)
-}
-
-async fn create_item(State(b): State<Arc<B>>, Object(item): Object) -> Answer {
-    b.items.create(checked(item)?)
-}
-
-async fn get_item(State(b): State<Arc<B>>, Id(id): Id) -> Answer {
-    b.items.get(id)
-}
-
-async fn replace_item(State(b): State<Arc<B>>, Id(id): Id, Object(item): Object) -> Answer {
-    b.items.change(id, |_| checked(item))
-}
-
-async fn patch_item(State(b): State<Arc<B>>, Id(id): Id, Object(patch): Object) -> Answer {
-    b.items.change(id, |item| {
-        let mut item = item.clone();
-        merge(&mut item, patch);
-        checked(item)
-    })
-}
-
-async fn delete_item(State(b): State<Arc<B>>, Id(id): Id) -> Answer {
-    b.items.delete(id)
-}
-
-/// An item has a name; whatever else it has is its owner's business.
-fn checked(item: storage::Object) -> Result<storage::Object, Failure> {
-    match item.get("name") {
-        Some(Value::String(name)) if !name.is_empty() => Ok(item),
-        _ => Err(Failure::invalid("an item needs a name, a text")),
+/// Whatever B keeps has a name; what else it has is its owner's business.
+fn named(object: storage::Object) -> Result<storage::Object, Failure> {
+    match object.get("name") {
+        Some(Value::String(name)) if !name.is_empty() => Ok(object),
+        _ => Err(Failure::invalid("a name is needed, a text")),
     }
+}
+
+async fn say_string(State(string): State<Arc<str>>) -> String {
+    string.to_string()
 }
 
 #[derive(Deserialize)]

@@ -1,8 +1,9 @@
-//! A collection of JSON objects behind REST: what orders and items have in common.
+//! A collection of JSON objects behind REST: what orders, items, labels and files have in common.
 
 use std::{
     io,
     path::Path,
+    str::FromStr,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -16,7 +17,8 @@ use serde_json::{Value, json};
 
 use crate::{
     failure::Failure,
-    storage::{Object, Storage},
+    if_match::{IfMatch, etag},
+    storage::{self, Object, Row, Storage},
 };
 
 /// How many rows a page has when the caller does not say.
@@ -31,37 +33,41 @@ pub(crate) struct Page {
     page_token: Option<String>,
 }
 
-/// Rows with the id that the service chose as their `id` member.
+/// Rows with their id as one of their members. Every answer with a row tells its version as `ETag`.
 #[derive(Debug)]
-pub(crate) struct Collection {
+pub(crate) struct Collection<K> {
     /// Its name in paths, e.g. `items`.
     name: &'static str,
-    storage: Mutex<Storage>,
+    /// The member that is the id.
+    id_member: &'static str,
+    storage: Mutex<Storage<K>>,
 }
 
-impl Collection {
-    pub(crate) fn open(name: &'static str, data_dir: &Path, id_base: u64) -> io::Result<Self> {
+impl<K: storage::Id> Collection<K> {
+    pub(crate) fn open(name: &'static str, id_member: &'static str, data_dir: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(data_dir)?;
-        let storage = Storage::open(&data_dir.join(format!("{name}.jsonl")), id_base)?;
+        let storage = Storage::open(&data_dir.join(format!("{name}.jsonl")))?;
         Ok(Self {
             name,
+            id_member,
             storage: Mutex::new(storage),
         })
     }
 
-    pub(crate) fn create(&self, mut row: Object) -> Result<Response, Failure> {
-        row.shift_remove("id");
-        let id = self.storage().insert(row.clone())?;
-        let location = format!("/{}/{id}", self.name);
-        let created = (
-            StatusCode::CREATED,
-            [(header::LOCATION, location)],
-            Json(with_id(id, &row)),
-        );
-        Ok(created.into_response())
+    /// Makes a row whose id is known, unless it is there already.
+    pub(crate) fn create(&self, id: &K, object: Object) -> Result<Response, Failure> {
+        let mut storage = self.storage();
+        if storage.get(id).is_some() {
+            return Err(Failure::conflict(format!("{} already has {id}", self.name)));
+        }
+        self.make(&mut storage, id, object, None)
     }
 
-    pub(crate) fn list(&self, page: &Page) -> Result<Response, Failure> {
+    /// A page of the rows for which `wanted` is true.
+    pub(crate) fn list(&self, page: &Page, wanted: impl Fn(&Object) -> bool) -> Result<Response, Failure>
+    where
+        K: FromStr,
+    {
         let limit = match page.limit {
             Some(0) => return Err(Failure::malformed("limit must be at least 1")),
             limit => limit.unwrap_or(PAGE_DEFAULT).min(PAGE_MAX),
@@ -72,11 +78,12 @@ impl Collection {
             Some(Err(_)) => return Err(Failure::malformed("page_token is not one that a list gave")),
         };
         let storage = self.storage();
-        let mut rows = storage.after(after).peekable();
+        let rows = storage.after(after).filter(|(_, row)| wanted(&row.object));
+        let mut rows = rows.peekable();
         let mut items = Vec::new();
         let mut last = None;
         for (id, row) in rows.by_ref().take(limit) {
-            items.push(with_id(id, row));
+            items.push(self.shown(id, row));
             last = Some(id);
         }
         let mut answer = json!({ "items": items });
@@ -86,46 +93,100 @@ impl Collection {
         Ok(Json(answer).into_response())
     }
 
-    pub(crate) fn get(&self, id: u64) -> Result<Response, Failure> {
+    pub(crate) fn get(&self, id: &K) -> Result<Response, Failure> {
         let storage = self.storage();
         let row = storage.get(id).ok_or_else(|| self.missing(id))?;
-        Ok(Json(with_id(id, row)).into_response())
+        Ok(self.answer(id, row))
+    }
+
+    /// Whether there is such a row.
+    pub(crate) fn check(&self, id: &K) -> Result<(), Failure> {
+        match self.storage().get(id) {
+            Some(_) => Ok(()),
+            None => Err(self.missing(id)),
+        }
     }
 
     /// Replaces the row by what `change` makes of it.
     pub(crate) fn change(
         &self,
-        id: u64,
+        id: &K,
+        if_match: &IfMatch,
         change: impl FnOnce(&Object) -> Result<Object, Failure>,
     ) -> Result<Response, Failure> {
         let mut storage = self.storage();
-        let mut row = change(storage.get(id).ok_or_else(|| self.missing(id))?)?;
-        row.shift_remove("id");
-        storage.replace(id, row.clone())?;
-        Ok(Json(with_id(id, &row)).into_response())
+        let row = storage.get(id).ok_or_else(|| self.missing(id))?;
+        if_match.check(row.version)?;
+        let mut object = change(&row.object)?;
+        object.shift_remove(self.id_member);
+        let row = storage.put(id.clone(), object, None)?;
+        Ok(self.answer(id, &row))
     }
 
-    pub(crate) fn delete(&self, id: u64) -> Result<Response, Failure> {
+    pub(crate) fn delete(&self, id: &K, if_match: &IfMatch) -> Result<Response, Failure> {
         let mut storage = self.storage();
-        storage.get(id).ok_or_else(|| self.missing(id))?;
-        storage.remove(id)?;
+        let row = storage.get(id).ok_or_else(|| self.missing(id))?;
+        if_match.check(row.version)?;
+        storage.remove(id.clone())?;
         Ok(StatusCode::NO_CONTENT.into_response())
     }
 
+    fn make(
+        &self,
+        storage: &mut Storage<K>,
+        id: &K,
+        mut object: Object,
+        key: Option<&str>,
+    ) -> Result<Response, Failure> {
+        object.shift_remove(self.id_member);
+        let row = storage.put(id.clone(), object, key.map(str::to_owned))?;
+        Ok(self.made(id, &row))
+    }
+
+    fn made(&self, id: &K, row: &Row) -> Response {
+        let location = format!("/{}/{id}", self.name);
+        let answer = self.answer(id, row);
+        (StatusCode::CREATED, [(header::LOCATION, location)], answer).into_response()
+    }
+
+    fn answer(&self, id: &K, row: &Row) -> Response {
+        ([(header::ETAG, etag(row.version))], Json(self.shown(id, row))).into_response()
+    }
+
+    /// The row with its id in front.
+    fn shown(&self, id: &K, row: &Row) -> Value {
+        let mut object = Object::from_iter([(self.id_member.to_owned(), json!(id))]);
+        let members = row.object.iter();
+        object.extend(members.map(|(name, value)| (name.clone(), value.clone())));
+        Value::Object(object)
+    }
+
     /// Rows are replaced whole, so a handler that panicked left nothing half done.
-    fn storage(&self) -> MutexGuard<'_, Storage> {
+    fn storage(&self) -> MutexGuard<'_, Storage<K>> {
         self.storage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn missing(&self, id: u64) -> Failure {
+    fn missing(&self, id: &K) -> Failure {
         Failure::not_found(format!("{} has no {id}", self.name))
     }
 }
 
-fn with_id(id: u64, row: &Object) -> Value {
-    let mut object = Object::from_iter([("id".to_owned(), json!(id))]);
-    object.extend(row.iter().map(|(name, value)| (name.clone(), value.clone())));
-    Value::Object(object)
+impl Collection<u64> {
+    /// Makes a row under the next id, at least `id_base`. A request that comes again with the key that
+    /// its caller gave it makes no second row and is answered as it was the first time.
+    pub(crate) fn create_next(
+        &self,
+        id_base: u64,
+        object: Object,
+        key: Option<&str>,
+    ) -> Result<Response, Failure> {
+        let mut storage = self.storage();
+        if let Some((id, row)) = key.and_then(|key| storage.made_under(key)) {
+            return Ok(self.made(id, row));
+        }
+        let next = storage.last_id().map_or(0, |last| last.saturating_add(1));
+        self.make(&mut storage, &next.max(id_base), object, key)
+    }
 }
 
 /// JSON Merge Patch (RFC 7396) on objects.

@@ -10,8 +10,11 @@ pub struct Config {
     pub service: Service,
     /// The first id that the service gives; instances with far-apart bases never give the same.
     pub id_base: u64,
-    /// Where the service keeps its storage file; made when missing.
+    /// Where the service keeps its files; made when missing.
     pub data_dir: PathBuf,
+    /// The tokens that callers need, one per line: `Authorization: Bearer ...`. It is read at each
+    /// request. Without it everybody may ask.
+    pub token_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone)]
@@ -22,7 +25,7 @@ pub enum Service {
         b_addr: SocketAddr,
         carry: Carry,
     },
-    /// Keeps items, has a string.
+    /// Keeps items, labels and files, has a string.
     B {
         /// What `GET /string` answers.
         string: String,

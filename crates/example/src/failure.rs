@@ -34,6 +34,11 @@ impl Failure {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, error)
     }
 
+    /// What is there already is in the way.
+    pub(crate) fn conflict(error: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, error)
+    }
+
     pub(crate) fn not_found(error: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, error)
     }

@@ -48,6 +48,20 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
     }
 }
 
+/// The text at the end of a path that tells one of a collection.
+pub(crate) struct Name(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Name {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(name)) => Ok(Self(name)),
+            Err(rejection) => Err(Failure::not_found(rejection.body_text())),
+        }
+    }
+}
+
 /// The parameters of a query.
 pub(crate) struct Parameters<T>(pub(crate) T);
 

@@ -1,8 +1,8 @@
 //! Serving one service.
 
-use std::io;
+use std::{io, sync::Arc};
 
-use axum::{Router, extract::DefaultBodyLimit, serve::ListenerExt};
+use axum::{Router, extract::DefaultBodyLimit, middleware, serve::ListenerExt};
 use http::{Method, StatusCode, Uri};
 use tokio::net::TcpListener;
 
@@ -11,6 +11,7 @@ use crate::{
     config::{Config, Service},
     failure::Failure,
     request::JSON_MAX_BYTES,
+    token::{self, TokenFile},
 };
 
 /// Serves until `shutdown` is ready and the requests under way then are answered.
@@ -33,6 +34,7 @@ fn router(config: Config) -> io::Result<Router> {
         service,
         id_base,
         data_dir,
+        token_file,
     } = config;
     let service = match service {
         Service::A { b_addr, carry } => a::router(b_addr, carry, &data_dir, id_base)?,
@@ -42,7 +44,13 @@ fn router(config: Config) -> io::Result<Router> {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(JSON_MAX_BYTES));
-    Ok(router)
+    Ok(match token_file {
+        None => router,
+        Some(path) => {
+            let tokens = Arc::new(TokenFile(path));
+            router.layer(middleware::from_fn_with_state(tokens, token::demand))
+        }
+    })
 }
 
 async fn no_such_path(uri: Uri) -> Failure {

@@ -2,17 +2,19 @@
 //!
 //! Without a sort key the merged list is the sites' lists one after the other, and a site's page is
 //! never cut in two. With one it is their sorted union. Either way the token of the next page says how
-//! far each site was taken.
+//! far each site was taken, and what several sites have as replicas of one resource is there once.
 
 mod in_order;
+mod once;
 mod sorted;
 #[cfg(test)]
 mod tests;
 mod write;
 
 use cheops_types::{Code, Problem, SiteName};
+use once::Once;
 
-use crate::{ListPage, Round, token::PageToken};
+use crate::{ListPage, Round, token::Position};
 
 /// One page of a merged list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +69,7 @@ impl From<MergeError> for Problem {
 
 /// Whether the pages so far decide the merged page. A sorted one needs them all.
 pub(crate) fn is_settled(round: &Round<'_>, pages: &[Option<ListPage>]) -> bool {
-    round.query.shape.sort.is_none() && in_order::is_settled(round.query.limit, pages)
+    round.query.shape.sort.is_none() && in_order::is_settled(round, pages)
 }
 
 /// What a page consists of, before it is written.
@@ -76,7 +78,7 @@ struct Selection {
     shares: Vec<Share>,
     /// Items as (fetch, item of its page), in the order of the merged list.
     items: Vec<(usize, usize)>,
-    next: Option<PageToken>,
+    next: Option<Position>,
 }
 
 pub(crate) fn merge(round: &Round<'_>, pages: &[Option<ListPage>]) -> Result<Merged, MergeError> {
@@ -85,9 +87,10 @@ pub(crate) fn merge(round: &Round<'_>, pages: &[Option<ListPage>]) -> Result<Mer
         "no answer without a question"
     );
     let shape = &round.query.shape;
+    let once = Once::new(round, pages);
     let selection = match &shape.sort {
-        None => in_order::select(round, pages),
-        Some(key) => sorted::select(round, pages, key),
+        None => in_order::select(round, pages, &once),
+        Some(key) => sorted::select(round, pages, key, &once),
     };
     let taken = |share: &Share| matches!(share, Share::Taken(_));
     let envelope = selection
@@ -98,7 +101,7 @@ pub(crate) fn merge(round: &Round<'_>, pages: &[Option<ListPage>]) -> Result<Mer
         .ok_or(MergeError::NothingAnswered)?;
     // Without paging every site was asked for everything.
     let next = selection.next.as_ref().filter(|_| shape.paging.is_some());
-    let next = next.map(PageToken::encode);
+    let next = next.map(|next| round.token(next.clone(), &selection.shares).encode());
     let max = round.query.token_max_bytes;
     if next.as_ref().is_some_and(|token| token.len() > max) {
         return Err(MergeError::TokenTooLong { max });

@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use cheops_types::SiteName;
 use serde_json::value::RawValue;
 
 use crate::{
-    Items, ListShape, Pointer,
+    Items, Kind, ListShape, Pointer,
     json::{self, Found},
 };
 
@@ -21,6 +22,18 @@ pub struct ListPage {
     array: Range<usize>,
     items: Vec<Range<usize>>,
     next: Option<String>,
+    replicas: Vec<Replica>,
+}
+
+/// An item that other sites may list too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Replica {
+    /// Among the page's items.
+    pub(crate) place: usize,
+    /// The same at all sites.
+    pub(crate) id: String,
+    /// Other sites that are known to have one.
+    pub(crate) sites: Vec<SiteName>,
 }
 
 /// Why an answer cannot take part in a merge.
@@ -57,6 +70,29 @@ impl ListPage {
         self.next.as_deref()
     }
 
+    /// Says that an item is a replica, of a kind whose ids in this page are the same at all sites, so that a
+    /// merged list shows it once. `sites` are the other sites that are known to have one, so that this holds
+    /// across pages too; none need be known. Without an id the item is left as it is.
+    pub fn mark(&mut self, kind: &Kind, place: usize, sites: &[SiteName]) {
+        self.mark_all(kind, [(place, sites)]);
+    }
+
+    /// Like [`ListPage::mark`], for many items at once.
+    pub fn mark_all<'s>(&mut self, kind: &Kind, marks: impl IntoIterator<Item = (usize, &'s [SiteName])>) {
+        let items: Vec<&str> = self.items().collect();
+        let replicas = marks.into_iter().filter_map(|(place, sites)| {
+            let id = kind.id_of_item(items.get(place)?)?;
+            let sites = sites.to_vec();
+            Some(Replica { place, id, sites })
+        });
+        let replicas: Vec<_> = replicas.collect();
+        self.replicas.extend(replicas);
+    }
+
+    pub(crate) fn replicas(&self) -> &[Replica] {
+        &self.replicas
+    }
+
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("the body was read as text")
     }
@@ -90,6 +126,7 @@ pub(crate) fn read(shape: &ListShape, body: Bytes) -> Result<ListPage, NotAList>
         array,
         items,
         next,
+        replicas: Vec::new(),
     })
 }
 

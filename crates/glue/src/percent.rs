@@ -20,11 +20,34 @@ pub(crate) fn decode(text: &str) -> Cow<'_, [u8]> {
     Cow::Owned(decoded)
 }
 
+/// The text that `text` stands for, or `text` itself where that would not be UTF-8.
+pub(crate) fn decode_text(text: &str) -> Cow<'_, str> {
+    match decode(text) {
+        Cow::Borrowed(_) => Cow::Borrowed(text),
+        Cow::Owned(bytes) => String::from_utf8(bytes).map_or(Cow::Borrowed(text), Cow::Owned),
+    }
+}
+
 /// Encodes everything but the unreserved characters of RFC 3986.
 pub(crate) fn encode_into(out: &mut String, text: &str) {
+    encode(out, text, |_| false);
+}
+
+/// Encodes what cannot stand in a segment of a path.
+pub(crate) fn encode_segment_into(out: &mut String, text: &str) {
+    // Where a segment of dots is not escaped it means another place.
+    if matches!(text, "." | "..") {
+        out.push_str(&text.replace('.', "%2E"));
+        return;
+    }
+    encode(out, text, |byte| b"!$&'()*+,;=:@".contains(&byte));
+}
+
+fn encode(out: &mut String, text: &str, also_plain: impl Fn(u8) -> bool) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+        let is_unreserved = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+        if is_unreserved || also_plain(byte) {
             out.push(char::from(byte));
         } else {
             out.push('%');
@@ -51,5 +74,22 @@ mod tests {
         encode_into(&mut out, "a b&c=é~");
         assert_eq!(out, "a%20b%26c%3D%C3%A9~");
         assert_eq!(*decode(&out), *"a b&c=é~".as_bytes());
+    }
+
+    #[test]
+    fn segments() {
+        for (text, expect) in [
+            ("a:b@c,(d)", "a:b@c,(d)"),
+            ("a/b?c#d%e", "a%2Fb%3Fc%23d%25e"),
+            (".", "%2E"),
+            ("..", "%2E%2E"),
+            ("...", "..."),
+        ] {
+            let mut out = String::new();
+            encode_segment_into(&mut out, text);
+            assert_eq!(out, expect);
+            assert_eq!(decode_text(&out), text);
+        }
+        assert_eq!(decode_text("%ff"), "%ff");
     }
 }

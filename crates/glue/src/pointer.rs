@@ -27,6 +27,10 @@ impl Pointer {
             .ok_or_else(invalid)
     }
 
+    pub(crate) fn to_member(name: &str) -> Self {
+        Self(vec![name.to_owned()])
+    }
+
     /// Whether the pointer means the whole text.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()

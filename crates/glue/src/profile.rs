@@ -1,17 +1,21 @@
 //! A glue file, compiled.
 
 mod compile;
+mod list;
+mod replication;
+mod resources;
 mod section;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use cheops_types::{ServiceName, VerbClass};
 
 use crate::{
-    Carrier, GlueError, Identity, Items, ListShape,
+    Carrier, GlueError, Identity, Items, Kind, ListShape,
     identity::Role,
+    kind::Rules,
     routes::{Match, Routes, Segments},
 };
 
@@ -31,10 +35,36 @@ pub struct Profile {
     /// For paths that are presumed to be collections, and for those presumed not to be.
     plain_collection: Arc<ListShape>,
     plain_one: Arc<ListShape>,
+    plain_rules: Arc<Rules>,
 }
 
-/// The described paths of one service; a collection's with the shape of its list.
-type Service = Routes<Option<Arc<ListShape>>>;
+/// The described paths and kinds of one service.
+#[derive(Debug, Clone)]
+pub(crate) struct Service {
+    routes: Routes<Route>,
+    pub(crate) kinds: Vec<Kind>,
+}
+
+/// What a described path is for.
+#[derive(Debug, Clone)]
+pub(crate) struct Route {
+    /// How a collection's list looks.
+    list: Option<Arc<ListShape>>,
+    /// Among the service's kinds.
+    pub(crate) kind: usize,
+    /// Whether it ends with the own id of a resource.
+    pub(crate) is_item: bool,
+    pub(crate) places: Vec<IdPlace>,
+}
+
+/// A placeholder.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct IdPlace {
+    /// Among the path's segments.
+    pub(crate) segment: usize,
+    /// The kind whose item's path ends here.
+    pub(crate) kind: Option<usize>,
+}
 
 impl Profile {
     /// Compiles a glue file. `file` names it in errors.
@@ -65,6 +95,7 @@ impl Profile {
             services,
             plain_collection: Arc::new(ListShape::plain(Items::Presumed)),
             plain_one: Arc::new(ListShape::plain(Items::Unlikely)),
+            plain_rules: Arc::default(),
         }
     }
 
@@ -88,11 +119,12 @@ impl Profile {
     /// collection, an even number one resource. Below a described resource they hold from there on,
     /// except that a `POST` is always an action on that resource.
     pub fn identify(&self, service: &str, method: &str, path: &str) -> Identity<'_> {
-        match self.services.get(service).and_then(|routes| routes.find(path)) {
+        match self.find(service, path).map(|(_, found)| found) {
             Some(Match::Exact(target)) => {
                 let verb = target.role.verb(method);
                 let list = target
                     .extra
+                    .list
                     .as_ref()
                     .filter(|_| verb == VerbClass::ReadCollection);
                 Identity {
@@ -116,6 +148,28 @@ impl Profile {
             }
             None => self.by_convention(method, Segments::of(path).count()),
         }
+    }
+
+    /// The rules of a kind; those of the conventions where the glue does not describe it.
+    pub fn kind(&self, service: &str, kind: &str) -> Cow<'_, Kind> {
+        let kinds = self.services.get(service).map(|service| &*service.kinds);
+        let described = kinds
+            .unwrap_or_default()
+            .iter()
+            .find(|known| known.name() == kind);
+        match described {
+            Some(described) => Cow::Borrowed(described),
+            None => Cow::Owned(Kind::by_convention(
+                kind,
+                &self.plain_collection,
+                &self.plain_rules,
+            )),
+        }
+    }
+
+    pub(crate) fn find(&self, service: &str, path: &str) -> Option<(&Service, Match<'_, Route>)> {
+        let service = self.services.get(service)?;
+        Some((service, service.routes.find(path)?))
     }
 
     fn by_convention(&self, method: &str, segments: usize) -> Identity<'_> {

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use cheops_types::{Code, Limit, Limits, Problem, SiteName};
 
-use crate::{ListShape, Round, percent, token::PageToken};
+use crate::{
+    ListShape, Round, percent,
+    token::{PageToken, Position},
+};
 
 /// A request's query with its paging understood. Every parameter but the page token goes to the sites
 /// as the caller wrote it, byte for byte and in the same order.
@@ -64,7 +67,7 @@ impl GatherQuery {
                 }
                 refuse(&paging.token, &error.to_string())
             })?;
-            if matches!(position, PageToken::Sorted(_)) != shape.sort.is_some() {
+            if matches!(position.position, Position::Sorted(_)) != shape.sort.is_some() {
                 return Err(refuse(&paging.token, "the list is no longer sorted as it was"));
             }
             gather.position = Some(position);
@@ -147,9 +150,14 @@ mod tests {
         SiteName::new(name).unwrap()
     }
 
+    fn token(position: Position) -> String {
+        let missed = Vec::new();
+        PageToken { position, missed }.encode()
+    }
+
     fn at(name: &str) -> String {
         let site = site(name);
-        PageToken::InOrder { site, token: None }.encode()
+        token(Position::InOrder { site, token: None })
     }
 
     #[test]
@@ -204,7 +212,7 @@ mod tests {
             token: None,
             skip: 1,
         };
-        let sorted = format!("page_token={}", PageToken::Sorted(vec![cursor]).encode());
+        let sorted = format!("page_token={}", token(Position::Sorted(vec![cursor])));
         refused(&sorted, "no longer sorted");
 
         let query = parse(&format!("page_token={}", at("b"))).unwrap();

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use cheops_types::{Problem, SiteName};
 
 use crate::{
-    GatherQuery, ListPage, MergeError, Merged, merge,
-    token::{Cursor, PageToken},
+    GatherQuery, ListPage, MergeError, Merged, Share, merge,
+    token::{Cursor, PageToken, Position},
 };
 
 /// The sites to ask for one page of a merged list, and how their answers become it.
@@ -16,6 +16,8 @@ pub struct Round<'q> {
     fetches: Vec<Fetch>,
     /// Parallel to `fetches`.
     pub(crate) cursors: Vec<Cursor>,
+    /// All sites of the scope, each once.
+    pub(crate) order: Vec<SiteName>,
     /// The first site of the scope that is not asked yet.
     pub(crate) later: Option<SiteName>,
 }
@@ -38,10 +40,10 @@ impl<'q> Round<'q> {
             skip: 0,
         };
         let mut later = None;
-        let cursors = match &query.position {
+        let cursors = match query.position.as_ref().map(|token| &token.position) {
             None if query.shape.sort.is_some() => sites.iter().map(|site| first_page(site)).collect(),
             // In the order of the scope now, which breaks ties between equal keys.
-            Some(PageToken::Sorted(cursors)) => {
+            Some(Position::Sorted(cursors)) => {
                 if let Some(cursor) = cursors.iter().find(|cursor| !seen.contains(&cursor.site)) {
                     return Err(query.refuse_site(&cursor.site));
                 }
@@ -50,7 +52,7 @@ impl<'q> Round<'q> {
             }
             position => {
                 let (begin, token) = match position {
-                    Some(PageToken::InOrder { site, token }) => {
+                    Some(Position::InOrder { site, token }) => {
                         let begin = sites.iter().position(|other| *other == site);
                         (begin.ok_or_else(|| query.refuse_site(site))?, token.clone())
                     }
@@ -81,8 +83,27 @@ impl<'q> Round<'q> {
             query,
             fetches: fetches.collect(),
             cursors,
+            order: sites.into_iter().cloned().collect(),
             later,
         })
+    }
+
+    /// The sites that earlier pages missed.
+    pub(crate) fn missed(&self) -> &[SiteName] {
+        self.query.position.as_ref().map_or(&[], |token| &*token.missed)
+    }
+
+    /// The token of the next page, after one on which the sites of `shares` had these parts.
+    pub(crate) fn token(&self, position: Position, shares: &[Share]) -> PageToken {
+        let mut missed = self.missed().to_vec();
+        let here = self.cursors.iter().zip(shares);
+        missed.extend(
+            here.filter(|(_, share)| **share == Share::Missing)
+                .map(|(cursor, _)| cursor.site.clone()),
+        );
+        missed.sort_unstable();
+        missed.dedup();
+        PageToken { position, missed }
     }
 
     /// Whom to ask and with what, in the order of the scope. All may be asked at the same time.

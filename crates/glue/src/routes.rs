@@ -71,6 +71,57 @@ impl Pattern {
         segments.push(Segment::Any);
         Self(segments)
     }
+
+    /// The same path without its last segment.
+    pub(crate) fn without_last(&self) -> Self {
+        let kept = self.0.len().saturating_sub(1);
+        Self(self.0[..kept].to_vec())
+    }
+
+    /// The places of the placeholders among the segments.
+    pub(crate) fn placeholders(&self) -> impl Iterator<Item = usize> {
+        let is_any = |(_, segment): &(usize, &Segment)| **segment == Segment::Any;
+        self.0.iter().enumerate().filter(is_any).map(|(place, _)| place)
+    }
+
+    /// Whether this is the beginning of `other` up to and with the segment at `place`.
+    pub(crate) fn is_prefix_to(&self, other: &Self, place: usize) -> bool {
+        self.0.len() == place + 1 && other.0.starts_with(&self.0)
+    }
+
+    pub(crate) fn matches(&self, path: &str) -> bool {
+        let mut segments = Segments::of(path);
+        let all = self.0.iter().all(|segment| match (segment, segments.next()) {
+            (Segment::Any, Some(_)) => true,
+            (Segment::Literal(literal), Some(text)) => percent::decode_text(text) == **literal,
+            (_, None) => false,
+        });
+        all && segments.next().is_none()
+    }
+
+    /// The path with its placeholders filled in order; a missing value is empty.
+    pub(crate) fn fill(&self, values: &[impl AsRef<str>]) -> String {
+        let mut values = values.iter();
+        let mut path = String::new();
+        for segment in &self.0 {
+            path.push('/');
+            let text = match segment {
+                Segment::Literal(literal) => literal,
+                Segment::Any => values.next().map_or("", AsRef::as_ref),
+            };
+            percent::encode_segment_into(&mut path, text);
+        }
+        path
+    }
+
+    /// A path in which every other segment, from the second on, is an id. Segments are percent-encoded.
+    pub(crate) fn by_convention<'s>(segments: impl Iterator<Item = &'s str>) -> Self {
+        let segment = |(place, text): (usize, &str)| match place % 2 {
+            0 => Segment::Literal(percent::decode_text(text).into()),
+            _ => Segment::Any,
+        };
+        Self(segments.enumerate().map(segment).collect())
+    }
 }
 
 impl Segment {

@@ -6,9 +6,18 @@ use serde::{Deserialize, Serialize};
 
 const VERSION: u8 = 1;
 
+/// Where a list goes on, and what it has missed so far.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PageToken {
+    pub(crate) position: Position,
+    /// Sites that gave no page where their items belonged, sorted: what they would have shown is shown by
+    /// others, if others have it.
+    pub(crate) missed: Vec<SiteName>,
+}
+
 /// Where a list goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum PageToken {
+pub(crate) enum Position {
     /// With this site, from its page of this token on (none is its first page); the sites after it in
     /// the scope have not been begun.
     InOrder { site: SiteName, token: Option<String> },
@@ -47,6 +56,8 @@ struct Wire {
     at: Option<(SiteName, Option<String>)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sorted: Option<Vec<(SiteName, Option<String>, usize)>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    missed: Vec<SiteName>,
 }
 
 #[derive(Deserialize)]
@@ -56,9 +67,10 @@ struct Version {
 
 impl PageToken {
     pub(crate) fn encode(&self) -> String {
-        let (at, sorted) = match self.clone() {
-            Self::InOrder { site, token } => (Some((site, token)), None),
-            Self::Sorted(cursors) => {
+        let Self { position, missed } = self.clone();
+        let (at, sorted) = match position {
+            Position::InOrder { site, token } => (Some((site, token)), None),
+            Position::Sorted(cursors) => {
                 let cursors = cursors.into_iter().map(|it| (it.site, it.token, it.skip));
                 (None, Some(cursors.collect()))
             }
@@ -67,6 +79,7 @@ impl PageToken {
             v: VERSION,
             at,
             sorted,
+            missed,
         };
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(&wire).expect("texts and numbers are always JSON"))
     }
@@ -82,8 +95,9 @@ impl PageToken {
             return Err(BadToken::Version(v));
         }
         let wire: Wire = serde_json::from_slice(&json).map_err(|_| BadToken::Foreign)?;
-        match (wire.at, wire.sorted) {
-            (Some((site, token)), None) => Ok(Self::InOrder { site, token }),
+        let missed = wire.missed;
+        let position = match (wire.at, wire.sorted) {
+            (Some((site, token)), None) => Position::InOrder { site, token },
             (None, Some(cursors)) if !cursors.is_empty() => {
                 let cursors: Vec<_> = cursors
                     .into_iter()
@@ -91,13 +105,14 @@ impl PageToken {
                     .collect();
                 let mut names: Vec<_> = cursors.iter().map(|cursor| &cursor.site).collect();
                 names.sort_unstable();
-                match names.windows(2).find(|pair| pair[0] == pair[1]) {
-                    Some(pair) => Err(BadToken::Repeated(pair[0].clone())),
-                    None => Ok(Self::Sorted(cursors)),
+                if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+                    return Err(BadToken::Repeated(pair[0].clone()));
                 }
+                Position::Sorted(cursors)
             }
-            _ => Err(BadToken::Foreign),
-        }
+            _ => return Err(BadToken::Foreign),
+        };
+        Ok(Self { position, missed })
     }
 }
 
@@ -146,8 +161,8 @@ mod tests {
     fn tokens() -> impl Strategy<Value = PageToken> {
         let token = || proptest::option::of(any::<String>());
         let name = || "[a-z0-9][a-z_.-]{0,5}";
-        prop_oneof![
-            (name(), token()).prop_map(|(name, token)| PageToken::InOrder {
+        let position = prop_oneof![
+            (name(), token()).prop_map(|(name, token)| Position::InOrder {
                 site: site(&name),
                 token
             }),
@@ -157,9 +172,14 @@ mod tests {
                     token,
                     skip,
                 };
-                PageToken::Sorted(cursors.into_iter().map(cursor).collect())
+                Position::Sorted(cursors.into_iter().map(cursor).collect())
             }),
-        ]
+        ];
+        let missed = proptest::collection::vec(name(), 0..3);
+        (position, missed).prop_map(|(position, missed)| PageToken {
+            position,
+            missed: missed.iter().map(|name| site(name)).collect(),
+        })
     }
 
     proptest! {

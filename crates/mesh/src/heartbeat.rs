@@ -36,6 +36,16 @@ impl Pulses {
         self.with(|table| table.last_error(site).map(str::to_owned))
     }
 
+    /// How often each peer answered after it had not.
+    pub fn recoveries(&self) -> Vec<(SiteName, u64)> {
+        self.with(|table| {
+            table
+                .recoveries()
+                .map(|(site, count)| (site.clone(), count))
+                .collect()
+        })
+    }
+
     /// Forgets peers that are no longer configured.
     pub fn retain(&self, keep: impl Fn(&SiteName) -> bool) {
         self.with(|table| table.retain(keep));

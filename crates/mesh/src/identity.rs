@@ -11,7 +11,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
 };
-use rustls_pki_types::{CertificateDer, UnixTime, pem::PemObject};
+use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime, pem::PemObject};
 use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
 /// The last second of the year 9999, after which X.509 has no dates.
@@ -178,37 +178,27 @@ impl fmt::Debug for MeshCa {
 /// The site that a certificate speaks for, if a peer that trusts `ca` would believe it at
 /// `at_unix_s`, as server and as client. Both are PEM texts.
 pub fn verify(ca: &str, certificate: &str, at_unix_s: u64) -> Result<SiteName, IdentityError> {
-    let anchors = CertificateDer::pem_slice_iter(ca.as_bytes())
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| unreadable("CA certificate", &error))?;
-    if anchors.is_empty() {
-        return Err(IdentityError::Unreadable {
-            what: "CA certificate",
-            reason: "no certificate in it".to_owned(),
-        });
-    }
-    let anchors = anchors
-        .iter()
-        .map(|der| anchor_from_trusted_cert(der).map_err(|error| unreadable("CA certificate", &error)))
-        .collect::<Result<Vec<_>, _>>()?;
+    believe(
+        &anchors(ca)?,
+        &certificates("certificate", certificate)?,
+        at_unix_s,
+    )
+}
 
-    let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| unreadable("certificate", &error))?;
-    let Some((first, intermediates)) = chain.split_first() else {
-        return Err(IdentityError::Unreadable {
-            what: "certificate",
-            reason: "no certificate in it".to_owned(),
-        });
-    };
+/// The site that a chain of certificates speaks for; its own is the first.
+pub(crate) fn believe(
+    anchors: &[TrustAnchor<'_>],
+    chain: &[CertificateDer<'_>],
+    at_unix_s: u64,
+) -> Result<SiteName, IdentityError> {
+    let (first, intermediates) = chain.split_first().ok_or(IdentityError::NotASite)?;
     let end_entity = parse("certificate", first)?;
-
     let at = UnixTime::since_unix_epoch(Duration::from_secs(at_unix_s));
     for usage in [KeyUsage::server_auth(), KeyUsage::client_auth()] {
         end_entity
             .verify_for_usage(
                 ALL_VERIFICATION_ALGS,
-                &anchors,
+                anchors,
                 intermediates,
                 at,
                 usage,
@@ -226,8 +216,34 @@ pub fn verify(ca: &str, certificate: &str, at_unix_s: u64) -> Result<SiteName, I
     site_of(&end_entity)
 }
 
+/// What a mesh trusts: the CA certificates of a PEM text.
+pub(crate) fn anchors(ca: &str) -> Result<Vec<TrustAnchor<'static>>, IdentityError> {
+    certificates("CA certificate", ca)?
+        .iter()
+        .map(|der| {
+            anchor_from_trusted_cert(der)
+                .map(|anchor| anchor.to_owned())
+                .map_err(|error| unreadable("CA certificate", &error))
+        })
+        .collect()
+}
+
+/// The certificates of a PEM text, at least one.
+pub(crate) fn certificates(
+    what: &'static str,
+    pem: &str,
+) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+    let found = CertificateDer::pem_slice_iter(pem.as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| unreadable(what, &error))?;
+    if found.is_empty() {
+        return Err(unreadable(what, &"no certificate in it"));
+    }
+    Ok(found)
+}
+
 /// The one name of a site's certificate. More names would let one key speak for several sites.
-fn site_of(certificate: &EndEntityCert<'_>) -> Result<SiteName, IdentityError> {
+pub(crate) fn site_of(certificate: &EndEntityCert<'_>) -> Result<SiteName, IdentityError> {
     let mut names = certificate.valid_uri_names();
     let (Some(uri), None, None) = (names.next(), names.next(), certificate.valid_dns_names().next()) else {
         return Err(IdentityError::NotASite);
@@ -256,11 +272,14 @@ fn common_name(text: &str) -> DistinguishedName {
     name
 }
 
-fn parse<'a>(what: &'static str, der: &'a CertificateDer<'_>) -> Result<EndEntityCert<'a>, IdentityError> {
+pub(crate) fn parse<'a>(
+    what: &'static str,
+    der: &'a CertificateDer<'_>,
+) -> Result<EndEntityCert<'a>, IdentityError> {
     EndEntityCert::try_from(der).map_err(|error| unreadable(what, &error))
 }
 
-fn unreadable(what: &'static str, reason: &dyn fmt::Display) -> IdentityError {
+pub(crate) fn unreadable(what: &'static str, reason: &dyn fmt::Display) -> IdentityError {
     IdentityError::Unreadable {
         what,
         reason: reason.to_string(),

@@ -5,8 +5,10 @@
 
 mod heartbeat;
 mod identity;
+mod sign;
 mod table;
 
 pub use heartbeat::{Pulses, beat};
 pub use identity::{Credentials, IdentityError, MeshCa, Validity, verify};
+pub use sign::{Identity, SignatureError};
 pub use table::Table;

@@ -11,6 +11,8 @@ const SAMPLES: usize = 8;
 #[derive(Debug, Default, Clone)]
 struct Peer {
     misses: u64,
+    /// How often an answer came after none.
+    recoveries: u64,
     /// The latest last.
     round_trips_us: VecDeque<u32>,
     last_error: Option<String>,
@@ -47,10 +49,18 @@ impl Table {
         self.peers.get(site)?.last_error.as_deref()
     }
 
+    /// How often each peer answered after it had not: at first, and after every cut however short.
+    pub fn recoveries(&self) -> impl Iterator<Item = (&SiteName, u64)> {
+        self.peers.iter().map(|(site, peer)| (site, peer.recoveries))
+    }
+
     /// A heartbeat came back; `row` is what the peer measured itself. Returns whether the peer's
     /// health changed.
     pub fn answered(&mut self, site: &SiteName, round_trip_us: u32, row: BTreeMap<SiteName, u32>) -> bool {
         let peer = self.peers.entry(site.clone()).or_default();
+        if peer.misses > 0 || peer.recoveries == 0 {
+            peer.recoveries += 1;
+        }
         peer.misses = 0;
         peer.last_error = None;
         if peer.round_trips_us.len() == SAMPLES {
@@ -121,10 +131,12 @@ mod tests {
         assert!(!table.missed(&b, "cut".into()));
         assert_eq!(table.distances().health("b"), Health::Up);
         assert!(table.missed(&b, "cut".into()));
+        assert_eq!(table.recoveries().next(), Some((&b, 1)));
         assert_eq!(table.distances().health("b"), Health::Down);
         assert_eq!(table.distances().round_trip_us(&here, &b), None);
         assert_eq!(table.last_error("b"), Some("cut"));
         assert!(table.answered(&b, 1600, BTreeMap::new()));
+        assert_eq!(table.recoveries().next(), Some((&b, 2)));
         assert_eq!(table.distances().round_trip_us(&here, &b), Some(1600));
         table.answered(&b, 800, BTreeMap::new());
         assert_eq!(table.distances().round_trip_us(&here, &b), Some(800));

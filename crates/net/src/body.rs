@@ -50,9 +50,16 @@ pub enum Body {
     /// A request body that can be sent again as far as it was kept.
     Replayed(Replayed),
     Watched(Box<Body>, Progress),
+    /// A body from anywhere else, a file say.
+    Other(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError>>>),
 }
 
 impl Body {
+    /// A body of any other kind.
+    pub fn other(body: impl http_body::Body<Data = Bytes, Error = BoxError> + 'static) -> Self {
+        Self::Other(Box::pin(body))
+    }
+
     pub fn full(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         if bytes.is_empty() {
@@ -116,6 +123,7 @@ impl http_body::Body for Body {
                 progress.0.ended.set(frame.is_none() || body.is_end_stream());
                 Poll::Ready(frame)
             }
+            Self::Other(body) => body.as_mut().poll_frame(cx),
         }
     }
 
@@ -128,6 +136,7 @@ impl http_body::Body for Body {
             }
             Self::Replayed(body) => body.is_end_stream(),
             Self::Watched(body, _) => body.is_end_stream(),
+            Self::Other(body) => body.is_end_stream(),
         }
     }
 
@@ -140,6 +149,7 @@ impl http_body::Body for Body {
             }
             Self::Replayed(body) => body.size_hint(),
             Self::Watched(body, _) => body.size_hint(),
+            Self::Other(body) => body.size_hint(),
         }
     }
 }

@@ -11,6 +11,11 @@ pub(crate) struct Nearness {
     round_trip_us: u32,
 }
 
+/// Puts the nearest site first: up before down, then by round trip from here. Equally near ones stay as they are.
+pub fn nearest_first<V: View + ?Sized>(sites: &mut [SiteName], view: &V) {
+    sites.sort_by_cached_key(|site| Nearness::of_site(site, view));
+}
+
 impl Nearness {
     const HERE: Self = Self {
         down: false,

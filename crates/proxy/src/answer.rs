@@ -75,12 +75,7 @@ pub(crate) fn upstream_problem(
 }
 
 /// A request to another site that got no answer.
-pub(crate) fn peer_problem(
-    error: &SendError,
-    site: &SiteName,
-    service: &ServiceName,
-    verb: VerbClass,
-) -> Problem {
+pub(crate) fn peer_problem(error: &SendError, site: &SiteName, verb: VerbClass) -> Problem {
     let code = match error.kind {
         _ if is_lost_write(error, verb) => Code::UnknownOutcome,
         SendErrorKind::Connect => Code::PeerUnreachable,
@@ -89,7 +84,7 @@ pub(crate) fn peer_problem(
         SendErrorKind::Busy => Code::PeerBusy,
     };
     let detail = format!("site `{site}`: {}{}", error.detail, advice(error, verb));
-    Problem::new(code, detail).at(site).of(service)
+    Problem::new(code, detail).at(site)
 }
 
 fn is_lost_write(error: &SendError, verb: VerbClass) -> bool {
@@ -100,6 +95,6 @@ fn advice(error: &SendError, verb: VerbClass) -> &'static str {
     match error.outcome {
         _ if is_lost_write(error, verb) => "; the request may have executed there, look before you repeat it",
         Outcome::NotExecuted => "; nothing executed there",
-        Outcome::Executed | Outcome::Unknown => "",
+        Outcome::Executed | Outcome::Unknown | Outcome::Pending => "",
     }
 }

@@ -7,7 +7,15 @@ use cheops_types::{Code, Limit, Outcome, Problem, SiteName, Visit, headers};
 use http::{HeaderName, HeaderValue, Request, Response, request};
 use http_body::Body as _;
 
-use crate::{Counted, answer, carry, head, job::Job};
+use crate::{
+    Counted, answer, carry, head,
+    job::Job,
+    operation,
+    replicated::{self, Places},
+};
+
+/// More items than any list has that can be merged.
+const LIST_MAX: usize = 16 * 1024 * 1024;
 
 /// What came back.
 pub(crate) enum Answer {
@@ -36,6 +44,14 @@ impl Attempt {
 
 impl Job {
     pub(crate) async fn attempt(&self, site: &SiteName, head: request::Parts, body: Body) -> Attempt {
+        if self.concern.is_some() {
+            return Box::pin(replicated::attempt(self, site, head, body)).await;
+        }
+        self.attempt_as_is(site, head, body).await
+    }
+
+    /// Like [`Job::attempt`], with ids as they are.
+    pub(crate) async fn attempt_as_is(&self, site: &SiteName, head: request::Parts, body: Body) -> Attempt {
         if site == self.here() {
             Box::pin(self.attempt_here(head, body)).await
         } else {
@@ -43,7 +59,8 @@ impl Job {
         }
     }
 
-    async fn attempt_here(&self, mut head: request::Parts, body: Body) -> Attempt {
+    /// Hands a request to the service of this site, as it is.
+    pub(crate) async fn attempt_here(&self, mut head: request::Parts, body: Body) -> Attempt {
         if let Err(problem) = self.enter_workflow(&mut head) {
             return Attempt::failed(self.here(), Outcome::NotExecuted, problem);
         }
@@ -62,8 +79,9 @@ impl Job {
 
     /// Puts the workflow's key where the application passes it on.
     pub(crate) fn enter_workflow(&self, head: &mut request::Parts) -> Result<(), Problem> {
-        let workflow = self.workflow()?;
-        carry::write(&mut head.headers, workflow, self.core.world.profile.correlation());
+        if let Some(workflow) = self.workflow()? {
+            carry::write(&mut head.headers, workflow, self.core.world.profile.correlation());
+        }
         Ok(())
     }
 
@@ -117,32 +135,44 @@ impl Job {
             head.headers
                 .insert(HeaderName::from_static(headers::PEER_SERVICE), value);
         }
-        if let Ok(value) = HeaderValue::from_str(&self.carried().text) {
+        if let Some(carried) = self.carried()
+            && let Ok(value) = HeaderValue::from_str(&carried.text)
+        {
             head.headers
                 .insert(HeaderName::from_static(headers::PEER_SCOPE), value);
         }
     }
 
     pub(crate) fn unanswered_at(&self, site: &SiteName, error: &SendError) -> Attempt {
-        let problem = answer::peer_problem(error, site, &self.service.name, self.verb);
+        let problem = answer::peer_problem(error, site, self.verb).of(&self.service.name);
         Attempt::failed(site, error.outcome, problem)
     }
 }
 
 pub(crate) fn no_link(site: &SiteName) -> Attempt {
-    let problem = Problem::new(
+    Attempt::failed(site, Outcome::NotExecuted, unlinked(site))
+}
+
+pub(crate) fn unlinked(site: &SiteName) -> Problem {
+    Problem::new(
         Code::PeerUnreachable,
         format!("site `{site}` has no address here: add it under [sites]"),
     )
-    .at(site);
-    Attempt::failed(site, Outcome::NotExecuted, problem)
+    .at(site)
 }
 
 pub(crate) fn answered_at(site: &SiteName, mut response: Response<Body>) -> Attempt {
     let receipt = answer::take_receipt(&mut response);
+    if let Some(places) = Places::take(response.headers_mut(), LIST_MAX) {
+        response.extensions_mut().insert(places);
+    }
     head::clean_response(response.headers_mut());
+    operation::relay_location(&mut response, site);
     let (visit, workflow) = match receipt {
         Some(receipt) => {
+            if let Some(told) = replicated::told_by(&receipt) {
+                response.extensions_mut().insert(told);
+            }
             let visit = receipt.sites.into_iter().find(|visit| visit.site == *site);
             (visit, receipt.workflow)
         }

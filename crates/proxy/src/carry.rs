@@ -234,15 +234,7 @@ mod tests {
             },
         )
         .unwrap();
-        correlation
-            .begin(
-                Arc::new(Carried {
-                    scope,
-                    text: text.to_owned(),
-                }),
-                10,
-            )
-            .unwrap()
+        correlation.begin(Carried::new(scope), 10).unwrap()
     }
 
     #[test]

@@ -14,7 +14,8 @@ use crate::{
     correlation::{Carried, Found},
     execute,
     head::{self, Facts},
-    job::{Flow, Job},
+    job::{Caller, Flow, Job},
+    operation, replicated,
     tunnel::{self, Wish},
 };
 
@@ -29,10 +30,29 @@ pub(crate) async fn handle(
         return answer::problem(&Problem::new(Code::ShuttingDown, detail).of(name));
     };
     let (mut head, incoming) = request.into_parts();
+    if operation::is_asked(core, &head) {
+        return Box::pin(operation::answer(core, &head)).await;
+    }
     let facts = Facts::of(&head.headers);
     match find_flow(core, connection.tag.role, service, &mut head.headers, facts) {
+        Ok(None) if replicated::concerns(core, name, head.uri.path()) => {
+            core.counters.add(Counted::Plain);
+            Box::pin(planned(
+                core,
+                connection,
+                service,
+                head,
+                facts,
+                incoming,
+                Flow::Alone,
+            ))
+            .await
+        }
         Ok(None) => plain(core, connection, service, head, facts, incoming).await,
-        Ok(Some(flow)) => Box::pin(scoped(core, connection, service, head, facts, incoming, flow)).await,
+        Ok(Some(flow)) => {
+            core.counters.add(Counted::Scoped);
+            Box::pin(planned(core, connection, service, head, facts, incoming, flow)).await
+        }
         Err(problem) => core.refuse(&problem),
     }
 }
@@ -112,14 +132,12 @@ fn own_scope(core: &Core, service: &Service, headers: &HeaderMap) -> Result<Flow
         }
         diagnostics.to_problem(text)
     })?;
-    let scope = scope.to_full(&service.name);
-    let text = scope.to_string();
-    Ok(Flow::Begins(Arc::new(Carried { scope, text })))
+    Ok(Flow::Begins(Carried::new(scope.to_full(&service.name))))
 }
 
 // === steps 4 to 6 ===
 
-async fn scoped(
+async fn planned(
     core: &Rc<Core>,
     connection: &Connection<Arc<Tag>>,
     service: &Rc<Service>,
@@ -128,19 +146,26 @@ async fn scoped(
     incoming: Incoming,
     flow: Flow,
 ) -> Response<Body> {
-    core.counters.add(Counted::Scoped);
     let wish = Wish::take(&mut head, facts, &incoming);
     if let Err(problem) = head::prepare(&mut head, facts, service, false) {
         return core.refuse(&problem);
     }
-    let job = Job::new(core.clone(), service.clone(), head, flow);
+    let caller = match (connection.tag.role, &flow) {
+        (Role::Internal, _) | (Role::Shared, Flow::Joins(_)) => Caller::Service,
+        _ => Caller::User,
+    };
+    let mut job = Job::new(core.clone(), service.clone(), head, flow, caller);
     let view = WorldView::new(&core.world, core.shared.distances.load_full());
-    let plan = match cheops_plan::plan(&service.name, job.verb, Some(&job.carried().scope), &view) {
+    let scope = job.carried().map(|carried| &carried.scope);
+    let plan = match cheops_plan::plan(&service.name, job.verb, scope, &view) {
         Ok(plan) => plan,
         Err(refusal) => return core.refuse(&refusal.to_problem()),
     };
+    if let Err(problem) = replicated::look(&mut job, &plan) {
+        return core.refuse(&problem);
+    }
     match wish {
-        Some(wish) => tunnel::scoped(job, &plan, wish, connection.hold()).await,
+        Some(wish) => tunnel::scoped(job, plan, wish, connection.hold()).await,
         None => execute::execute(job, &plan, Body::from(incoming)).await,
     }
 }

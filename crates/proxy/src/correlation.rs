@@ -23,6 +23,18 @@ const STEPS_MAX: usize = 32;
 pub(crate) struct Carried {
     pub(crate) scope: Scope,
     pub(crate) text: String,
+    /// Whether a replica executes an operation: the other sites do the same at theirs.
+    pub(crate) inside_replica: bool,
+}
+
+impl Carried {
+    pub(crate) fn new(scope: Scope) -> Arc<Self> {
+        Arc::new(Self {
+            text: scope.to_string(),
+            scope,
+            inside_replica: false,
+        })
+    }
 }
 
 /// One workflow under way.

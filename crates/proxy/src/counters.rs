@@ -23,6 +23,8 @@ counted! {
     Plain = "requests_plain_total",
     /// Requests with a scope.
     Scoped = "requests_scoped_total",
+    /// Writes to replica sets that this site took.
+    Replicated = "writes_replicated_total",
     /// Requests that another site sent here.
     FromPeers = "requests_from_peers_total",
     /// Requests sent to another site.

@@ -3,6 +3,7 @@
 use std::{future::Future, pin::Pin};
 
 use cheops_net::{Body, Replay};
+use cheops_plan::Told;
 use cheops_types::{Code, Outcome, Plan, PlanKind, Problem, Receipt, SiteName, Visit};
 use http::{Response, StatusCode};
 
@@ -10,8 +11,9 @@ use crate::{
     Counted, answer,
     attempt::{Answer, Attempt},
     gather, head,
-    job::Job,
+    job::{Caller, Job},
     order,
+    replicated::{self, Places},
 };
 
 /// The end of a plan or of one of its members.
@@ -31,6 +33,11 @@ impl Done {
             workflow: Vec::new(),
             complete: true,
         }
+    }
+
+    /// A request that this site certainly did not execute.
+    pub(crate) fn refused(here: &SiteName, problem: Problem) -> Self {
+        Attempt::failed(here, Outcome::NotExecuted, problem).into()
     }
 
     /// Whether no site can have seen the request.
@@ -68,23 +75,24 @@ impl From<Attempt> for Done {
 
 /// Executes a plan and makes the answer, receipt included.
 pub(crate) async fn execute(job: Job, plan: &Plan, body: Body) -> Response<Body> {
-    let done = match plan {
-        // One site: the body goes through as it comes.
-        Plan::Local => {
-            let here = job.here().clone();
-            once(&job, &here, body).await
-        }
-        Plan::Forward(site) => once(&job, site, body).await,
-        _ => {
-            run(
-                &job,
-                plan,
-                &Replay::new(body, job.core.limits().replay_body_max_bytes),
-            )
-            .await
-        }
-    };
+    if job.concern.is_some() {
+        return Box::pin(replicated::execute(job, plan, body)).await;
+    }
+    let done = planned(&job, plan, body).await;
     finish(&job, plan.kind(), done)
+}
+
+/// Executes a plan.
+pub(crate) async fn planned(job: &Job, plan: &Plan, body: Body) -> Done {
+    match plan {
+        // One site: the body goes through as it comes.
+        Plan::Local => once(job, job.here(), body).await,
+        Plan::Forward(site) => once(job, site, body).await,
+        _ => {
+            let replay = Replay::new(body, job.core.limits().replay_body_max_bytes);
+            run(job, plan, &replay).await
+        }
+    }
 }
 
 async fn once(job: &Job, site: &SiteName, body: Body) -> Done {
@@ -132,6 +140,20 @@ fn not_available(what: &str) -> Done {
     ))
 }
 
+/// What replication knows of all sites comes before what this request saw of some.
+fn tell(receipt: &mut Receipt, told: Told) {
+    let seen = std::mem::replace(&mut receipt.sites, told.sites);
+    for visit in seen {
+        if !receipt.sites.iter().any(|known| known.site == visit.site) {
+            receipt.sites.push(visit);
+        }
+    }
+    receipt.complete &= told.complete;
+    receipt.operation = told.operation;
+    receipt.set = Some(told.set.to_string());
+    receipt.held = Some(told.held);
+}
+
 pub(crate) fn finish(job: &Job, plan: PlanKind, done: Done) -> Response<Body> {
     let Done {
         answer,
@@ -147,16 +169,24 @@ pub(crate) fn finish(job: &Job, plan: PlanKind, done: Done) -> Response<Body> {
         }
     };
     let workflow = job.close(&visits, workflow);
-    let receipt = Receipt {
+    let mut receipt = Receipt {
         complete,
         workflow,
         ..Receipt::new(plan, visits)
     };
+    if let Some(told) = response.extensions_mut().remove::<Told>() {
+        tell(&mut receipt, told);
+    }
+    if job.caller == Caller::Peer
+        && let Some(places) = response.extensions_mut().remove::<Places>()
+    {
+        places.put(response.headers_mut());
+    }
     tracing::debug!(
         service = %job.service.name,
         method = %job.head.method,
         path = job.head.uri.path(),
-        scope = %job.carried().text,
+        scope = job.scope_text(),
         status = response.status().as_u16(),
         receipt = %receipt.to_header(),
         "scoped request"

@@ -9,14 +9,28 @@ use http::request;
 use crate::{
     core::{Core, Service},
     correlation::{Carried, Workflow},
+    replicated::Concern,
 };
 
 /// The workflow that a request belongs to.
 pub(crate) enum Flow {
+    /// None: the request has no scope.
+    Alone,
     /// The request brought a scope of its own: it begins a workflow where it is handed to a service.
     Begins(Arc<Carried>),
     /// A service's own call within a workflow.
     Joins(Arc<Workflow>),
+}
+
+/// Who a request is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// A user: sees ids that are the same at all sites.
+    User,
+    /// A service of this site: its own ids are the local ones.
+    Service,
+    /// Another site's agent, which has planned already.
+    Peer,
 }
 
 pub(crate) struct Job {
@@ -27,12 +41,21 @@ pub(crate) struct Job {
     pub(crate) list: Option<Arc<ListShape>>,
     /// Cleaned, in origin form, with this hop in `Via`.
     pub(crate) head: request::Parts,
+    pub(crate) caller: Caller,
+    /// What replication has to do with the request; mostly nothing.
+    pub(crate) concern: Option<Concern>,
     flow: Flow,
     begun: OnceCell<Arc<Workflow>>,
 }
 
 impl Job {
-    pub(crate) fn new(core: Rc<Core>, service: Rc<Service>, head: request::Parts, flow: Flow) -> Self {
+    pub(crate) fn new(
+        core: Rc<Core>,
+        service: Rc<Service>,
+        head: request::Parts,
+        flow: Flow,
+        caller: Caller,
+    ) -> Self {
         let identity = core
             .world
             .profile
@@ -44,6 +67,8 @@ impl Job {
             verb,
             list,
             head,
+            caller,
+            concern: None,
             flow,
             begun: OnceCell::new(),
         }
@@ -53,25 +78,39 @@ impl Job {
         &self.core.world.site
     }
 
-    pub(crate) fn carried(&self) -> &Arc<Carried> {
+    pub(crate) fn carried(&self) -> Option<&Arc<Carried>> {
         match &self.flow {
-            Flow::Begins(carried) => carried,
-            Flow::Joins(workflow) => &workflow.carried,
+            Flow::Alone => None,
+            Flow::Begins(carried) => Some(carried),
+            Flow::Joins(workflow) => Some(&workflow.carried),
         }
     }
 
-    /// The workflow under which a service of this site is called.
-    pub(crate) fn workflow(&self) -> Result<&Arc<Workflow>, Problem> {
+    /// Whether a replica's own execution makes the request, under a scope that names the service.
+    pub(crate) fn is_inside_replica(&self) -> bool {
+        self.carried().is_some_and(|carried| {
+            carried.inside_replica && carried.scope.loc_of(&self.service.name).is_some()
+        })
+    }
+
+    /// The scope in its full form; empty without one.
+    pub(crate) fn scope_text(&self) -> &str {
+        self.carried().map_or("", |carried| &carried.text)
+    }
+
+    /// The workflow under which a service of this site is called; none without a scope.
+    pub(crate) fn workflow(&self) -> Result<Option<&Arc<Workflow>>, Problem> {
         let carried = match &self.flow {
-            Flow::Joins(workflow) => return Ok(workflow),
+            Flow::Alone => return Ok(None),
+            Flow::Joins(workflow) => return Ok(Some(workflow)),
             Flow::Begins(carried) => carried,
         };
         if let Some(workflow) = self.begun.get() {
-            return Ok(workflow);
+            return Ok(Some(workflow));
         }
         let max = self.core.limits().correlation_max;
         match self.core.shared.correlation.begin(carried.clone(), max) {
-            Some(workflow) => Ok(self.begun.get_or_init(|| workflow)),
+            Some(workflow) => Ok(Some(self.begun.get_or_init(|| workflow))),
             None => Err(Problem::new(
                 Code::CorrelationFull,
                 format!(
@@ -84,6 +123,7 @@ impl Job {
     /// Tells the workflow's first request what this call reached, or gathers what later calls did.
     pub(crate) fn close(&self, visits: &[Visit], mut workflow: Vec<Visit>) -> Vec<Visit> {
         match &self.flow {
+            Flow::Alone => {}
             Flow::Joins(joined) => {
                 let own = visits.iter().map(|visit| Visit {
                     service: Some(self.service.name.clone()),

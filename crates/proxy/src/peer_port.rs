@@ -1,10 +1,13 @@
 //! Requests of other sites' agents. Who calls is what the certificate says, never a header.
 
+mod payload;
+mod replication;
+
 use std::{rc::Rc, sync::Arc};
 
 use cheops_net::{Body, Connection};
-use cheops_scope::{ParseLimits, Scope, read};
-use cheops_types::{Code, Plan, Problem, Pulse, SiteName, headers};
+use cheops_scope::{ParseLimits, read};
+use cheops_types::{Code, Consistency, Plan, Problem, Pulse, SiteName, headers};
 use http::{HeaderValue, Request, Response, header::CONTENT_TYPE, request};
 use hyper::body::Incoming;
 
@@ -14,9 +17,11 @@ use crate::{
     correlation::Carried,
     execute,
     head::{self, Facts},
-    job::{Flow, Job},
+    job::{Caller, Flow, Job},
+    replicated,
     tunnel::{self, Wish},
 };
+pub(crate) use payload::Payload;
 
 pub(crate) async fn handle(
     core: &Rc<Core>,
@@ -39,11 +44,19 @@ pub(crate) async fn handle(
     if !is_for_service && request.uri().path() == headers::PEER_HEARTBEAT_PATH {
         return heartbeat(core);
     }
+    let request = if is_for_service {
+        request
+    } else {
+        match replication::handle(core, peer, request).await {
+            Ok(response) => return response,
+            Err(request) => request,
+        }
+    };
     core.counters.add(Counted::FromPeers);
     let (head, incoming) = request.into_parts();
     match admit(core, peer, head, &incoming) {
-        Ok((job, None)) => execute::execute(job, &Plan::Local, Body::from(incoming)).await,
-        Ok((job, Some(wish))) => tunnel::scoped(job, &Plan::Local, wish, connection.hold()).await,
+        Ok((job, plan, None)) => execute::execute(job, &plan, Body::from(incoming)).await,
+        Ok((job, plan, Some(wish))) => tunnel::scoped(job, plan, wish, connection.hold()).await,
         Err(problem) => core.refuse(&problem),
     }
 }
@@ -57,15 +70,23 @@ fn heartbeat(core: &Core) -> Response<Body> {
     response
 }
 
-/// The other side has planned already: the request executes here, and its scope goes on with it.
+/// The other side has planned already: the request executes here, or is accepted here for a replica set,
+/// and its scope goes on with it.
 fn admit(
     core: &Rc<Core>,
     peer: &SiteName,
     mut head: request::Parts,
     incoming: &Incoming,
-) -> Result<(Job, Option<Wish>), Problem> {
+) -> Result<(Job, Plan, Option<Wish>), Problem> {
     let service = find_service(core, peer, &head)?;
-    let scope = read_scope(core, &head)?;
+    let flow = read_flow(core, &head)?;
+    let plan = match replicated::named_set(&head)? {
+        Some(sites) => Plan::Replicate {
+            sites,
+            consistency: Consistency::Eventual,
+        },
+        None => Plan::Local,
+    };
     let facts = Facts::of(&head.headers);
     let wish = Wish::take(&mut head, facts, incoming);
     head::prepare(&mut head, facts, &service, true)?;
@@ -75,9 +96,9 @@ fn admit(
         core.world.profile.correlation(),
         &core.shared.correlation,
     );
-    let text = scope.to_string();
-    let flow = Flow::Begins(Arc::new(Carried { scope, text }));
-    Ok((Job::new(core.clone(), service, head, flow), wish))
+    let mut job = Job::new(core.clone(), service, head, flow, Caller::Peer);
+    replicated::look(&mut job, &plan)?;
+    Ok((job, plan, wish))
 }
 
 fn find_service(core: &Core, peer: &SiteName, head: &request::Parts) -> Result<Rc<Service>, Problem> {
@@ -101,16 +122,18 @@ fn find_service(core: &Core, peer: &SiteName, head: &request::Parts) -> Result<R
     })
 }
 
-fn read_scope(core: &Core, head: &request::Parts) -> Result<Scope, Problem> {
-    let text = head
-        .headers
-        .get(headers::PEER_SCOPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
+/// A request without a scope comes from another agent only where a replica set is concerned.
+fn read_flow(core: &Core, head: &request::Parts) -> Result<Flow, Problem> {
+    let Some(value) = head.headers.get(headers::PEER_SCOPE) else {
+        return Ok(Flow::Alone);
+    };
+    let text = value.to_str().unwrap_or_default();
     let limits = core.limits();
     let limits = ParseLimits {
         max_bytes: limits.scope_max_bytes,
         max_depth: limits.scope_max_depth,
     };
-    read(text, &limits.for_printed(), None).map_err(|diagnostics| diagnostics.to_problem(text))
+    let scope =
+        read(text, &limits.for_printed(), None).map_err(|diagnostics| diagnostics.to_problem(text))?;
+    Ok(Flow::Begins(Carried::new(scope)))
 }

@@ -5,13 +5,14 @@ use std::{
     convert::Infallible,
     rc::Rc,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use arc_swap::ArcSwap;
 use cheops_net::{Body, Clock, Connection, Handler};
+use cheops_plan::{Coordinator, Presence};
 use cheops_types::{Distances, ServiceName};
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
@@ -45,18 +46,39 @@ pub struct Shared {
     generation: AtomicU64,
     pub distances: Arc<ArcSwap<Distances>>,
     pub correlation: Correlation,
+    /// What is replicated here; whoever replicates keeps it.
+    pub presence: Arc<Presence>,
+    replication: OnceLock<Arc<dyn Coordinator>>,
     counters: Mutex<Vec<Arc<Counters>>>,
 }
 
 impl Shared {
-    pub fn new(world: World, distances: Arc<ArcSwap<Distances>>, correlation: Correlation) -> Arc<Self> {
+    pub fn new(
+        world: World,
+        distances: Arc<ArcSwap<Distances>>,
+        correlation: Correlation,
+        presence: Arc<Presence>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             world: ArcSwap::from_pointee(world),
             generation: AtomicU64::new(1),
             distances,
             correlation,
+            presence,
+            replication: OnceLock::new(),
             counters: Mutex::default(),
         })
+    }
+
+    /// Makes replication available, once.
+    pub fn attach(&self, coordinator: Arc<dyn Coordinator>) {
+        if self.replication.set(coordinator).is_err() {
+            tracing::error!("replication is attached already");
+        }
+    }
+
+    pub(crate) fn replication(&self) -> Option<&Arc<dyn Coordinator>> {
+        self.replication.get()
     }
 
     pub fn world(&self) -> Arc<World> {

@@ -20,6 +20,7 @@ use crate::{
     execute::{self, Done},
     head::{self, Facts},
     job::Job,
+    replicated,
 };
 
 /// What a client asked to switch to, taken off its request before the head is cleaned.
@@ -95,14 +96,19 @@ pub(crate) async fn plain(
 }
 
 /// An upgrade under a scope: it goes to one site, the first of the plan that takes it.
-pub(crate) async fn scoped(job: Job, plan: &Plan, wish: Wish, hold: Hold) -> Response<Body> {
+pub(crate) async fn scoped(job: Job, plan: Plan, wish: Wish, hold: Hold) -> Response<Body> {
+    let kind = plan.kind();
+    let plan = match replicated::plan_for_one(&job, plan) {
+        Ok(plan) => plan,
+        Err(problem) => return execute::finish(&job, kind, Done::refused(job.here(), problem)),
+    };
     let mut sites = Vec::new();
-    if !targets(&job, plan, &mut sites) {
+    if !targets(&job, &plan, &mut sites) {
         let problem = Problem::new(
             Code::UpgradeNotPossible,
             "a connection that switches protocols goes to one site; name one, or several with `;` or `|`",
         );
-        return execute::finish(&job, plan.kind(), Done::problem(problem));
+        return execute::finish(&job, kind, Done::problem(problem));
     }
     let (up, down): (Vec<_>, Vec<_>) = sites
         .into_iter()
@@ -117,7 +123,7 @@ pub(crate) async fn scoped(job: Job, plan: &Plan, wish: Wish, hold: Hold) -> Res
                     visits,
                     ..attempt.into()
                 };
-                let mut response = execute::finish(&job, plan.kind(), done);
+                let mut response = execute::finish(&job, kind, done);
                 let receipt = response.headers_mut().remove(RECEIPT);
                 let mut response = wish.join(&job.core, response, other, hold);
                 if let Some(receipt) = receipt {
@@ -142,11 +148,13 @@ pub(crate) async fn scoped(job: Job, plan: &Plan, wish: Wish, hold: Hold) -> Res
         },
         None => Done::problem(Problem::new(Code::NoSiteLeft, "the plan names no site")),
     };
-    execute::finish(&job, plan.kind(), done)
+    execute::finish(&job, kind, done)
 }
 
 async fn attempt(job: &Job, site: &SiteName, wish: &Wish) -> Result<(Attempt, OnUpgrade), Attempt> {
     let mut head = head::copy(&job.head);
+    replicated::map_head(job, site, &mut head)
+        .map_err(|problem| Attempt::failed(site, Outcome::NotExecuted, problem))?;
     if site == job.here() {
         job.enter_workflow(&mut head)
             .map_err(|problem| Attempt::failed(site, Outcome::NotExecuted, problem))?;

@@ -72,6 +72,8 @@ pub enum Form {
         local: LocalId,
     },
     Delete {
+        /// The recorded request; none where the replica goes without one.
+        request: Option<Request>,
         local: LocalId,
     },
 }

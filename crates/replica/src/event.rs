@@ -19,6 +19,8 @@ pub enum Event {
         ticket: u64,
         state: Option<(Vec<u8>, Digest)>,
     },
+    /// What became of [`crate::Effect::Read`] where the application says that it has no such resource.
+    Missing { ticket: u64 },
     /// The time of [`crate::Set::wake_at_ms`] has come, or another set that this one waits for moved.
     Wake,
     /// The agent has started. Comes before every other event.
@@ -27,14 +29,20 @@ pub enum Event {
     PeerUp(SiteName),
     /// A site's store has begun a new life, and it knows nothing of its sets.
     PeerReset { site: SiteName, incarnation: u64 },
-    /// An operator, or the clock of the agent, wants the replicas compared.
+    /// An operator, or the clock of the agent, wants the replicas compared, and those that differ repaired.
     Check,
     /// An operator has found out what became of the execution in doubt.
     Settle { executed: bool, local: Option<LocalId> },
     /// An operator, or a repeated request, has brought a credential.
     Credential { operation: OpId, credential: Secret },
-    /// Do not wait any longer before the next try.
+    /// Do not wait any longer before the next try. What was refused here and is still kept is tried once
+    /// more; a replica that is still degraded then is repaired.
     Retry,
+    /// An operator gives up an operation that waits here. The replica is degraded.
+    Abandon { operation: OpId },
+    /// An operator makes a resource of this site's application the replica that this site lacks. It is
+    /// compared with the others and takes their state.
+    Claim { local: LocalId },
     /// An operator re-applies what lost, as a new operation.
     Reapply {
         loser: OpId,

@@ -7,6 +7,7 @@
 //! twice, and replicas that heard the same end up the same. It never reads a clock, makes up an id,
 //! talks to a network, a disk or an application.
 
+mod bytes;
 mod conflict;
 mod effect;
 mod event;
@@ -34,5 +35,5 @@ pub use set::{
     Record, Set, Standing, State, Want, Why, Work,
 };
 pub use site::{Context, Site, Tuning};
-pub use step::{create, receive, step};
+pub use step::{adopt, create, receive, step};
 pub use vector::Vector;

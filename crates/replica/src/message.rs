@@ -23,6 +23,27 @@ pub struct Message {
     pub content: Content,
 }
 
+impl Message {
+    /// Every credential that travels with it: each is sealed for its site alone, so whoever sends opens them
+    /// and whoever receives seals them again.
+    pub fn credentials_mut(&mut self) -> impl Iterator<Item = &mut Option<Secret>> {
+        let (carried, snapshot) = match &mut self.content {
+            Content::Operations(carried) => (Some(carried), None),
+            Content::Snapshot(snapshot) => (None, Some(snapshot)),
+            _ => (None, None),
+        };
+        let carried = carried
+            .into_iter()
+            .flatten()
+            .map(|carried| &mut carried.credential);
+        let snapshot = snapshot.into_iter().flat_map(|snapshot| {
+            let log = snapshot.log.iter_mut().map(|entry| &mut entry.credential);
+            log.chain([&mut snapshot.credential])
+        });
+        carried.chain(snapshot)
+    }
+}
+
 /// How far the sender is. Every message has one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
@@ -53,6 +74,7 @@ pub enum Content {
     /// The sender's state: the receiver's replica differs from it.
     State {
         at: Vector,
+        #[serde(with = "crate::bytes")]
         state: Vec<u8>,
     },
     /// The receiver is no longer part of the set.
@@ -80,7 +102,8 @@ pub struct Snapshot {
     pub recognise: Recognise,
     /// What had executed where the state was read; everything below is as of then.
     pub at: Vector,
-    /// None: the resource is gone.
+    /// None: the resource is gone if it is deleted; otherwise no site has a replica to read.
+    #[serde(with = "crate::bytes::maybe")]
     pub state: Option<Vec<u8>>,
     pub deleted: Option<OpId>,
     pub pruned: Vector,
@@ -90,6 +113,8 @@ pub struct Snapshot {
     pub log: Vec<Entry>,
     pub conflicts: Vec<Conflict>,
     pub dismissed: BTreeSet<OpId>,
+    /// Of whoever let the receiver in, for the create of its replica.
+    pub credential: Option<Secret>,
     /// What the receiver last called its own replica, in case it has forgotten.
     pub yours: Option<LocalId>,
 }

@@ -24,6 +24,7 @@ pub struct Operation {
     pub request: Request,
     /// Its origin's signature over all of the above. Opaque here: whoever sends makes it for own
     /// operations, whoever receives has checked it before the engine sees the operation.
+    #[serde(with = "crate::bytes")]
     pub signature: Vec<u8>,
 }
 
@@ -111,6 +112,8 @@ impl Verb {
 pub struct Birth {
     pub service: ServiceName,
     pub kind: String,
+    /// The ids of the resource's parents in its path, as meta-ids where they are replicated; empty at the top.
+    pub parents: Vec<String>,
     /// The id, where the client chose it: the same at all sites.
     pub name: Option<String>,
     pub sites: BTreeSet<SiteName>,
@@ -190,7 +193,7 @@ pub struct Request {
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Body {
-    Inline(Vec<u8>),
+    Inline(#[serde(with = "crate::bytes")] Vec<u8>),
     /// In the payload spool, by hash.
     Spooled {
         hash: [u8; 32],
@@ -218,7 +221,7 @@ impl fmt::Debug for Body {
 
 /// A caller's credential, sealed by the agent. Never printed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Secret(pub Vec<u8>);
+pub struct Secret(#[serde(with = "crate::bytes")] pub Vec<u8>);
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

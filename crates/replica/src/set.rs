@@ -2,7 +2,9 @@
 
 mod entry;
 mod job;
+mod log;
 mod peer;
+mod storage;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use entry::{Entry, Outcome, State, Why};
 pub use job::{Install, Job, Phase, Work};
+use log::Log;
 pub use peer::{Fence, Peer, Want};
 pub use view::OperationView;
 
@@ -25,6 +28,8 @@ pub struct Record {
     pub meta: MetaId,
     pub service: ServiceName,
     pub kind: String,
+    /// The ids of the resource's parents in its path, as meta-ids where they are replicated.
+    pub parents: Vec<String>,
     /// The id, where the client chose it.
     pub name: Option<String>,
 }
@@ -75,8 +80,7 @@ pub struct Set {
     /// The delete, once it has executed here.
     pub(crate) deleted: Option<OpId>,
     /// In the order of the set.
-    #[serde(with = "crate::pairs")]
-    pub(crate) log: BTreeMap<Rank, Entry>,
+    pub(crate) log: Log,
     pub(crate) held: Vector,
     pub(crate) done: Vector,
     pub(crate) pruned: Vector,
@@ -104,16 +108,19 @@ pub struct Set {
 pub struct Passage {
     pub rank: Rank,
     pub stay: u32,
+    /// The last one that let it in; none for the first sites.
+    pub entered: Option<Rank>,
 }
 
 /// What is compared between replicas: a digest of what the glue says matters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Digest(pub Vec<u8>);
+pub struct Digest(#[serde(with = "crate::bytes")] pub Vec<u8>);
 
 /// A replica that could not follow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Degraded {
     pub operation: Option<OpId>,
+    /// 0 where there was no answer.
     pub status: u16,
 }
 
@@ -129,6 +136,7 @@ impl Set {
                 meta: meta.clone(),
                 service: birth.service.clone(),
                 kind: birth.kind.clone(),
+                parents: birth.parents.clone(),
                 name: birth.name.clone(),
             },
             birth
@@ -152,7 +160,7 @@ impl Set {
             birth: Token(0),
             degraded: None,
             deleted: None,
-            log: BTreeMap::new(),
+            log: Log::default(),
             held: Vector::new(),
             done: Vector::new(),
             pruned: Vector::new(),
@@ -191,11 +199,11 @@ impl Set {
     }
 
     pub(crate) fn entry(&self, id: &OpId) -> Option<&Entry> {
-        self.log.values().find(|entry| entry.op.id == *id)
+        self.log.get(id)
     }
 
     pub(crate) fn entry_mut(&mut self, id: &OpId) -> Option<&mut Entry> {
-        self.log.values_mut().find(|entry| entry.op.id == *id)
+        self.log.get_mut(id)
     }
 
     /// Whether a delete has executed here, or is known and only waits for what it supersedes.

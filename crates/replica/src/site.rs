@@ -1,6 +1,6 @@
 //! What a site keeps beside its sets.
 
-use cheops_types::{HybridClock, SiteName};
+use cheops_types::{HybridClock, Limits, SiteName};
 use serde::{Deserialize, Serialize};
 
 use crate::{Rules, Token};
@@ -24,6 +24,12 @@ impl Site {
             clock: HybridClock::default(),
             tickets: 0,
         }
+    }
+
+    /// The same site over a store of this incarnation: another one when the store was restored. Clock and
+    /// tickets go on.
+    pub fn reborn(self, incarnation: u64) -> Self {
+        Self { incarnation, ..self }
     }
 
     pub fn name(&self) -> &SiteName {
@@ -80,17 +86,23 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Self {
+        Self::from(&Limits::default())
+    }
+}
+
+impl From<&Limits> for Tuning {
+    fn from(limits: &Limits) -> Self {
         Self {
-            ahead_max_ms: 60_000,
-            retry_min_ms: 200,
-            retry_max_ms: 60_000,
-            blocked_retry_ms: 60_000,
-            settle_ms: 60_000,
-            resend_min_ms: 1_000,
-            resend_max_ms: 60_000,
-            batch_max_ops: 256,
-            batch_max_bytes: 1024 * 1024,
-            log_max_bytes: 64 * 1024 * 1024,
+            ahead_max_ms: limits.clock_ahead_max_ms,
+            retry_min_ms: limits.replay_retry_min_ms,
+            retry_max_ms: limits.replay_retry_max_ms,
+            blocked_retry_ms: limits.replay_blocked_ms,
+            settle_ms: limits.doubt_settle_ms,
+            resend_min_ms: limits.ship_retry_min_ms,
+            resend_max_ms: limits.ship_retry_max_ms,
+            batch_max_ops: limits.ship_batch_max_ops,
+            batch_max_bytes: limits.ship_batch_max_bytes,
+            log_max_bytes: limits.log_max_bytes,
         }
     }
 }

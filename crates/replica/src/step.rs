@@ -1,8 +1,11 @@
 //! One event, one set.
 
 mod accept;
+mod adopt;
 mod compare;
+mod install;
 mod membership;
+mod operator;
 mod outcome;
 mod prune;
 mod receive;
@@ -16,6 +19,7 @@ use std::collections::BTreeSet;
 
 use cheops_types::SiteName;
 
+pub use adopt::adopt;
 pub use receive::receive;
 
 use crate::{Answer, Context, Draft, Effect, Event, MetaId, Set, Site, Standing, Token, Verb};
@@ -67,6 +71,7 @@ impl<'s> Step<'s> {
             Event::Executed { ticket, attempt } => self.executed(ticket, attempt),
             Event::Looked { ticket, found } => self.looked(ticket, found),
             Event::Read { ticket, state } => self.read(ticket, state),
+            Event::Missing { ticket } => self.vanished(ticket),
             Event::Wake => {}
             Event::Resume => self.resume(),
             Event::PeerUp(site) => self.peer_up(&site),
@@ -78,6 +83,8 @@ impl<'s> Step<'s> {
                 credential,
             } => self.credential(&operation, credential),
             Event::Retry => self.retry_now(),
+            Event::Abandon { operation } => self.abandon(&operation),
+            Event::Claim { local } => self.claim(local),
             Event::Reapply {
                 loser,
                 token,

@@ -113,7 +113,7 @@ impl App {
                     None => answered(404),
                 }
             }
-            Form::Delete { local } => {
+            Form::Delete { local, .. } => {
                 self.markers.retain(|_, marked| marked != local);
                 self.seen.insert(execution.token);
                 answered(if self.resources.remove(local).is_some() {

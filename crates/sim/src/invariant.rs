@@ -7,6 +7,7 @@ pub mod doubt;
 pub mod durable;
 pub mod equal;
 pub mod involved;
+pub mod needs;
 pub mod once;
 pub mod order;
 pub mod pruned;
@@ -41,6 +42,7 @@ pub fn committed(world: &mut World, at: usize, meta: &MetaId, before: Option<&Ve
 pub fn at_rest(world: &mut World) {
     for meta in world.sets() {
         let Some(main) = world.main_node(&meta) else {
+            durable::no_member(world, &meta);
             continue;
         };
         calm::check(world, main, &meta);

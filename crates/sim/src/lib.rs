@@ -9,18 +9,21 @@
 
 mod app;
 mod describe;
+mod errand;
 pub mod invariant;
 mod mutant;
 mod node;
 mod oracle;
 mod plan;
 mod rng;
+mod rules;
 mod run;
 mod workload;
 mod world;
 
 pub use app::{App, Change, Resource};
 pub use describe::describe;
+pub use errand::Errand;
 pub use mutant::Mutant;
 pub use node::{Disk, Node};
 pub use oracle::Oracle;

@@ -23,6 +23,8 @@ pub enum Mutant {
     ClaimDone,
     /// Messages go to sites that are not involved.
     SendToAll,
+    /// Nothing waits for another resource.
+    IgnoreNeeds,
 }
 
 impl Mutant {
@@ -35,6 +37,7 @@ impl Mutant {
         Self::ForgetClock,
         Self::ClaimDone,
         Self::SendToAll,
+        Self::IgnoreNeeds,
     ];
 
     /// Changes what a node finds on its disk when it starts.
@@ -51,11 +54,11 @@ impl Mutant {
                 let Some(last) = set["log"].as_array_mut().and_then(|log| log.last_mut()) else {
                     return;
                 };
-                if last[1]["state"].get("Done").is_some() {
-                    last[1]["redo"] = serde_json::json!(true);
+                if last["state"].get("Done").is_some() {
+                    last["redo"] = serde_json::json!(true);
                 }
             }),
-            Self::ReleaseFirst | Self::ClaimDone | Self::SendToAll => {}
+            Self::ReleaseFirst | Self::ClaimDone | Self::SendToAll | Self::IgnoreNeeds => {}
         }
     }
 }

@@ -46,6 +46,10 @@ impl Node {
         }
     }
 
+    pub fn set(&self, meta: &MetaId) -> Option<&Set> {
+        self.disk.sets.get(meta)
+    }
+
     /// This site's wall clock.
     pub fn wall_ms(&self, now_ms: u64) -> u64 {
         now_ms.saturating_add_signed(self.skew_ms)

@@ -28,6 +28,8 @@ pub struct Oracle {
     pub yielded: BTreeSet<MetaId>,
     /// Sets that a site was removed from by force.
     pub forced: BTreeSet<MetaId>,
+    /// Sets that began with one site and got the others later.
+    pub adopted: BTreeSet<MetaId>,
     pub violations: Vec<String>,
 }
 

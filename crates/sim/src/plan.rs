@@ -20,8 +20,7 @@ pub struct Plan {
     pub crash: u32,
     pub app_fails: u32,
     pub app_silent: u32,
-    /// The application of a replica refuses for good. Not where replicas are removed or lost: a site
-    /// without one might be the last.
+    /// The application of a replica refuses for good.
     pub refuses: u32,
     pub locks: u32,
     pub skew_max_ms: u64,
@@ -29,6 +28,12 @@ pub struct Plan {
     pub actions: Actions,
     pub merges: bool,
     pub deletes: u32,
+    /// The first set is the parent of the others.
+    pub family: bool,
+    /// Sets begin with a resource that is there already.
+    pub adopts: u32,
+    /// Operators dismiss and re-apply conflicts, and give operations up.
+    pub errands: usize,
     /// Sites join, leave and are removed.
     pub membership: bool,
     /// Stores are lost.
@@ -54,10 +59,9 @@ impl Plan {
                 (rng.roll() % u64::from(max + 1)) as u32
             }
         };
-        // Two sides that both dropped what the other lacks need an operator to choose one.
-        let small_log = rng.chance(100) && sites < 4;
+        let small_log = rng.chance(100);
         let fate = rng.roll() % 1000;
-        let is_lossy = (300..360).contains(&fate);
+        let is_lossy = (280..360).contains(&fate);
         Self {
             sites,
             sets: rng.between(1, 4) as usize,
@@ -70,11 +74,7 @@ impl Plan {
             crash: if rng.chance(400) { 0 } else { dice(rng, 30) },
             app_fails: dice(rng, 200),
             app_silent: if rng.chance(500) { 0 } else { dice(rng, 120) },
-            refuses: if fate < 360 || rng.chance(700) {
-                0
-            } else {
-                dice(rng, 150)
-            },
+            refuses: if rng.chance(700) { 0 } else { dice(rng, 150) },
             locks: if rng.chance(700) { 0 } else { dice(rng, 200) },
             skew_max_ms: *rng.pick(&[0, 20, 500, 4000]),
             recognise: *rng.pick(&[
@@ -86,6 +86,9 @@ impl Plan {
             actions: *rng.pick(&[Actions::None, Actions::Commuting, Actions::Any]),
             merges: rng.chance(700),
             deletes: if rng.chance(500) { 0 } else { 80 },
+            family: rng.chance(250),
+            adopts: if rng.chance(850) { 0 } else { 500 },
+            errands: if rng.chance(600) { 0 } else { rng.index(6) },
             membership: fate < 300,
             losses: is_lossy,
             tuning: Tuning {

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cheops_replica::{Birth, Draft, Footprint, MetaId, Recognise, Request, Secret, Verb};
+use cheops_replica::{Birth, Draft, Footprint, MetaId, Need, Recognise, Request, Secret, Verb};
 use cheops_types::{ServiceName, SiteName};
 
-use crate::{Actions, Change, Happening, Resource, World};
+use crate::{Actions, Change, Errand, Happening, Resource, World};
 
 const FIELDS: [&str; 3] = ["a", "b", "c"];
 
@@ -17,13 +17,19 @@ impl World {
         for n in 0..self.plan.sets {
             let meta = MetaId::new(&format!("m{n}"));
             let created_ms = begin_ms + self.rng.between(1, 200);
-            let sites = self.prepare_create(&meta, created_ms);
+            let sites = self.prepare_beginning(&meta, created_ms);
             for _ in 0..self.plan.writes {
                 let when_ms = self.rng.between(created_ms, end_ms + 1);
                 let node = *self.rng.pick(&sites);
-                let draft = Box::new(self.write());
+                let draft = Box::new(self.write(&meta));
                 let set = meta.clone();
                 self.at(when_ms, Happening::Write { node, set, draft });
+            }
+            for _ in 0..self.plan.errands {
+                let when_ms = self.rng.between(created_ms, end_ms + 1);
+                let node = *self.rng.pick(&sites);
+                let (set, errand) = (meta.clone(), *self.rng.pick(&Errand::ALL));
+                self.at(when_ms, Happening::Errand { node, set, errand });
             }
             if self.plan.membership {
                 for _ in 0..self.rng.between(1, 4) {
@@ -60,7 +66,8 @@ impl World {
         }
     }
 
-    fn prepare_create(&mut self, meta: &MetaId, when_ms: u64) -> Vec<usize> {
+    /// The set begins with a create, or with a resource that is there already.
+    fn prepare_beginning(&mut self, meta: &MetaId, when_ms: u64) -> Vec<usize> {
         let mut nodes: Vec<_> = (0..self.plan.sites).collect();
         if nodes.len() > 2 && (self.plan.membership || self.rng.chance(400)) {
             let without = self.rng.index(nodes.len());
@@ -68,22 +75,36 @@ impl World {
         }
         let sites: BTreeSet<SiteName> = nodes.iter().map(|at| self.nodes[*at].name.clone()).collect();
         self.oracle.involved.insert(meta.clone(), sites.clone());
-        let birth = Birth {
-            service: ServiceName::new("service").expect("a name"),
-            kind: "thing".to_owned(),
-            name: None,
-            sites,
-        };
         let whole = self.resource();
+        let node = *self.rng.pick(&nodes);
+        let set = meta.clone();
+        if self.rng.chance(self.plan.adopts) {
+            self.oracle.adopted.insert(meta.clone());
+            self.oracle.copied.insert(meta.clone());
+            self.at(when_ms, Happening::Adopt { node, set, whole });
+            for other in nodes.iter().filter(|other| **other != node) {
+                let site = self.nodes[*other].name.clone();
+                let draft = Box::new(self.membership(Verb::Join { site, stay: 0 }));
+                let join_ms = when_ms + self.rng.between(1, self.plan.fault_ms);
+                let set = meta.clone();
+                self.at(join_ms, Happening::Write { node, set, draft });
+            }
+            return nodes;
+        }
         let recognise = self.plan.recognise;
-        let draft = self.draft(
-            Verb::Create(Box::new(birth)),
+        let mut draft = self.draft(
+            Verb::Create(Box::new(birth(sites))),
             Footprint::Whole,
             recognise,
             &Change::Whole(whole),
         );
-        let node = *self.rng.pick(&nodes);
-        let (set, draft) = (meta.clone(), Box::new(draft));
+        if self.plan.family && *meta != parent() {
+            draft.needs.push(Need {
+                set: parent(),
+                gone: false,
+            });
+        }
+        let draft = Box::new(draft);
         self.at(when_ms, Happening::Create { node, set, draft });
         nodes
     }
@@ -128,14 +149,9 @@ impl World {
     }
 
     /// Some write.
-    fn write(&mut self) -> Draft {
+    fn write(&mut self, meta: &MetaId) -> Draft {
         if self.rng.chance(self.plan.deletes) {
-            return self.draft(
-                Verb::Delete,
-                Footprint::Whole,
-                Recognise::Nothing,
-                &Change::Add(0),
-            );
+            return self.delete(meta);
         }
         let action = match self.plan.actions {
             Actions::None => 0,
@@ -180,6 +196,24 @@ impl World {
         )
     }
 
+    /// A delete, which waits for the children of what is deleted.
+    pub fn delete(&mut self, meta: &MetaId) -> Draft {
+        let mut draft = self.draft(
+            Verb::Delete,
+            Footprint::Whole,
+            Recognise::Nothing,
+            &Change::Add(0),
+        );
+        if self.plan.family && *meta == parent() {
+            let child = |n| Need {
+                set: MetaId::new(&format!("m{n}")),
+                gone: true,
+            };
+            draft.needs = (1..self.plan.sets).map(child).collect();
+        }
+        draft
+    }
+
     fn draft(&mut self, verb: Verb, touches: Footprint, recognise: Recognise, change: &Change) -> Draft {
         Draft {
             token: self.token(),
@@ -197,5 +231,20 @@ impl World {
             },
             credential: Some(Secret(b"secret".to_vec())),
         }
+    }
+}
+
+/// The set whose resource the others refer to, where they are a family.
+fn parent() -> MetaId {
+    MetaId::new("m0")
+}
+
+pub(crate) fn birth(sites: impl IntoIterator<Item = SiteName>) -> Birth {
+    Birth {
+        service: ServiceName::new("service").expect("a name"),
+        kind: "thing".to_owned(),
+        parents: Vec::new(),
+        name: None,
+        sites: sites.into_iter().collect(),
     }
 }

@@ -13,7 +13,7 @@ use std::{
 use cheops_replica::{Attempt, Draft, Event, Execution, Found, Message, MetaId, Token};
 use cheops_types::SiteName;
 
-use crate::{Mutant, Node, Oracle, Plan, Rng};
+use crate::{Errand, Mutant, Node, Oracle, Plan, Resource, Rng};
 
 /// Wall clocks begin here, so that skewed ones have room before it.
 const EPOCH_MS: u64 = 1_000_000;
@@ -82,6 +82,16 @@ pub enum Happening {
         node: usize,
         set: MetaId,
         draft: Box<Draft>,
+    },
+    Adopt {
+        node: usize,
+        set: MetaId,
+        whole: Resource,
+    },
+    Errand {
+        node: usize,
+        set: MetaId,
+        errand: Errand,
     },
     Check {
         node: usize,
@@ -219,6 +229,8 @@ impl World {
                 }
             }
             Happening::Create { node, set, draft } => self.create(node, &set, *draft),
+            Happening::Adopt { node, set, whole } => self.adopt(node, &set, whole),
+            Happening::Errand { node, set, errand } => self.run_errand(node, &set, errand),
             Happening::Check { node, set } => {
                 if self.nodes[node].up {
                     self.drive(node, &set, Event::Check);

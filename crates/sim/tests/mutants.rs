@@ -61,6 +61,11 @@ fn outcomes_claimed_too_early() {
 }
 
 #[test]
+fn resources_made_before_those_they_refer_to() {
+    is_caught(Mutant::IgnoreNeeds, &["needs"], 400);
+}
+
+#[test]
 fn messages_to_strangers() {
     is_caught(Mutant::SendToAll, &["involved"], 400);
 }

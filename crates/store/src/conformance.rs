@@ -28,6 +28,7 @@ fn an_unwritten_table_is_empty(engine: &impl Engine) {
     let snapshot = engine.snapshot().unwrap();
     assert_eq!(snapshot.get("none", b"key").unwrap(), None);
     assert_eq!(rows(&*snapshot, "none", ALL), []);
+    assert_eq!(snapshot.count("none"), Ok(0));
     let mut batch = engine.batch().unwrap();
     assert_eq!(batch.get("none", b"key").unwrap(), None);
     assert!(!batch.delete("none", b"key").unwrap());
@@ -44,7 +45,9 @@ fn rows_are_found_replaced_and_deleted(engine: &impl Engine) {
         assert!(!batch.delete("t", b"b").unwrap());
         assert!(!batch.delete("t", b"c").unwrap());
     });
-    assert_eq!(rows(&*engine.snapshot().unwrap(), "t", ALL), [row(b"a", b"3")]);
+    let snapshot = engine.snapshot().unwrap();
+    assert_eq!(rows(&*snapshot, "t", ALL), [row(b"a", b"3")]);
+    assert_eq!(snapshot.count("t"), Ok(1));
 }
 
 fn tables_are_apart(engine: &impl Engine) {
@@ -164,6 +167,7 @@ fn a_snapshot_stays_as_it_was(engine: &impl Engine) {
     });
     assert_eq!(rows(&*before, "t", ALL), [row(b"a", b"1")]);
     assert_eq!(rows(&*before, "late", ALL), []);
+    assert_eq!((before.count("t"), before.count("late")), (Ok(1), Ok(0)));
 }
 
 fn batches_wait_for_each_other(engine: &impl Engine) {

@@ -8,6 +8,7 @@ mod memory;
 mod redb;
 
 pub use error::EngineError;
+pub(crate) use error::is_full;
 pub use memory::MemoryEngine;
 pub use redb::RedbEngine;
 
@@ -26,19 +27,25 @@ pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 /// - When `commit` returns `Ok`, the batch and all earlier ones survive a crash. When it returns an
 ///   error, the batch may have been committed or not; nothing else is possible.
 /// - There is one batch at a time; a second waits for the first.
+/// - After an error whatever is open may fail. What is opened next works, from what is durable, as far
+///   as the disk lets it.
 pub trait Engine: Send + Sync + 'static {
+    /// After an error it waits for an open batch to end: not to be called by whoever has one open.
     fn snapshot(&self) -> Result<Box<dyn Snapshot>, EngineError>;
 
     fn batch(&self) -> Result<Box<dyn Batch + '_>, EngineError>;
 
-    /// Makes the engine usable again after an error, from what is durable. Snapshots taken before
-    /// may fail from then on. Not to be called while a batch is open.
+    /// Starts again from what is durable. Snapshots taken before may fail from then on. Not to be
+    /// called by whoever has a batch open.
     fn reopen(&self) -> Result<(), EngineError>;
 }
 
 /// Read access to the tables.
 pub trait Snapshot: Send {
     fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError>;
+
+    /// How many rows a table has, in constant time.
+    fn count(&self, table: &str) -> Result<u64, EngineError>;
 
     /// Visits rows in the order of their keys.
     fn scan(&self, table: &str, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<(), EngineError>;

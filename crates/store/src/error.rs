@@ -6,9 +6,12 @@ pub enum Error {
     /// Nothing happened; to be tried again later.
     #[error("{queue_max} changes wait for the store already: try again later")]
     Busy { queue_max: usize },
+    /// Nothing of the session was kept. Reads go on, and writes when there is room again.
+    #[error("no space is left on the store's disk: free some, then repeat the request")]
+    Full,
     /// Nothing of the session was kept.
     #[error(transparent)]
-    Engine(#[from] EngineError),
+    Engine(EngineError),
     /// The session is durable as a whole or not at all, and nobody knows which: read again.
     #[error("the store's disk failed during a commit, its outcome is unknown: {0}")]
     Unknown(EngineError),
@@ -21,6 +24,15 @@ pub enum Error {
     /// The store was closed, or its writer ended, before the session was committed.
     #[error("the store is closed: the change was not made")]
     Closed,
+}
+
+impl From<EngineError> for Error {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::NoSpace => Self::Full,
+            error => Self::Engine(error),
+        }
+    }
 }
 
 impl Error {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     engine::{Batch, Engine, EngineError, Snapshot},
     key::{BadKey, Key, KeyReader},
+    seen::{Mark, Seen},
     store::Options,
 };
 
@@ -32,9 +33,16 @@ pub(crate) struct Migration {
     pub(crate) apply: fn(&mut dyn Batch) -> Result<(), EngineError>,
 }
 
-/// The identity of a store's history. The caller chooses it: never one that the site had before.
+/// The identity of a store's history: never one that the site had before.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(pub u64);
+
+impl Incarnation {
+    /// This one, or the next after `known` if that is later.
+    fn after(self, known: Option<Self>) -> Self {
+        self.max(Self(known.map_or(0, |known| known.0.saturating_add(1))))
+    }
+}
 
 impl fmt::Display for Incarnation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -90,50 +98,75 @@ pub enum OpenError {
 /// What the store says of itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Meta {
-    pub(crate) incarnation: Incarnation,
-    pub(crate) commits: u64,
-    pub(crate) created: bool,
+    pub(crate) mark: Mark,
+    pub(crate) origin: Origin,
 }
 
-/// Creates or migrates, and says what is there.
+/// Where a store's history begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Before this opening.
+    Before,
+    /// Here, with nothing.
+    Created,
+    /// Here, with an old copy.
+    Restored,
+}
+
+/// Creates or migrates, and says what is there. `seen` tells an old copy, where that is known.
 pub(crate) fn prepare(
     engine: &dyn Engine,
     options: &Options,
     migrations: &[Migration],
+    seen: Option<&Seen>,
 ) -> Result<Meta, OpenError> {
+    let seen_incarnation = seen.and_then(Seen::incarnation);
     let snapshot = engine.snapshot()?;
     let found = read_number::<4>(&*snapshot, FORMAT_KEY)?.map(u32::from_be_bytes);
     let is_empty = is_empty(&*snapshot)?;
     drop(snapshot);
     match found {
-        None if is_empty => create(engine, options)?,
+        None if is_empty => create(engine, options.incarnation.after(seen_incarnation))?,
         None => return Err(OpenError::Damaged("its format is missing")),
         Some(found) if found > FORMAT => {
             return Err(OpenError::Newer { found, known: FORMAT });
         }
         Some(found) => migrate(engine, found, migrations)?,
     }
-    if options.restored && found.is_some() {
+    let mut mark = read_mark(engine)?;
+    let origin = match found {
+        None => Origin::Created,
+        Some(_) if options.restored || seen.is_some_and(|seen| !seen.fits(mark)) => Origin::Restored,
+        Some(_) => Origin::Before,
+    };
+    if origin == Origin::Restored {
+        mark.incarnation = options
+            .incarnation
+            .after(Some(mark.incarnation))
+            .after(seen_incarnation);
         let mut batch = engine.batch()?;
-        batch.put(META, INCARNATION_KEY, &options.incarnation.0.to_be_bytes())?;
+        batch.put(META, INCARNATION_KEY, &mark.incarnation.0.to_be_bytes())?;
         batch.commit()?;
     }
+    Ok(Meta { mark, origin })
+}
+
+fn create(engine: &dyn Engine, incarnation: Incarnation) -> Result<(), OpenError> {
+    let mut batch = engine.batch()?;
+    batch.put(META, FORMAT_KEY, &FORMAT.to_be_bytes())?;
+    batch.put(META, INCARNATION_KEY, &incarnation.0.to_be_bytes())?;
+    Ok(batch.commit()?)
+}
+
+fn read_mark(engine: &dyn Engine) -> Result<Mark, OpenError> {
     let snapshot = engine.snapshot()?;
     let incarnation = read_number(&*snapshot, INCARNATION_KEY)?
         .map(|bytes| Incarnation(u64::from_be_bytes(bytes)))
         .ok_or(OpenError::Damaged("its incarnation is missing"))?;
-    Ok(Meta {
+    Ok(Mark {
         incarnation,
         commits: read_commits(&*snapshot)?,
-        created: found.is_none() || options.restored,
     })
-}
-
-fn create(engine: &dyn Engine, options: &Options) -> Result<(), OpenError> {
-    let mut batch = engine.batch()?;
-    batch.put(META, FORMAT_KEY, &FORMAT.to_be_bytes())?;
-    batch.put(META, INCARNATION_KEY, &options.incarnation.0.to_be_bytes())?;
-    Ok(batch.commit()?)
 }
 
 fn migrate(engine: &dyn Engine, found: u32, migrations: &[Migration]) -> Result<(), OpenError> {

@@ -12,6 +12,7 @@ mod format;
 mod key;
 mod lock;
 mod seal;
+mod seen;
 mod session;
 mod span;
 mod spool;
@@ -28,8 +29,8 @@ pub use seal::{Entropy, SealError, Sealed, SiteKey};
 pub use session::{Read, ReadSession, Row, WriteSession};
 pub use span::Span;
 pub use spool::{
-    PartialId, Payload, PayloadHash, PayloadReader, PayloadRef, Recovered, Spool, SpoolError, SpoolWriter,
-    release, retain,
+    PartialId, Payload, PayloadHash, PayloadReader, PayloadRef, Recovered, Spool, SpoolError, SpoolFull,
+    SpoolWriter, release, retain,
 };
 pub use store::{Options, Pending, Store};
 pub use table::{Index, IndexRows, Table};

@@ -37,6 +37,16 @@ impl<F: Fn(&mut [u8]) -> io::Result<()>> Entropy for F {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sealed(#[serde(with = "crate::value::bytes")] Vec<u8>);
 
+impl Sealed {
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
 impl fmt::Debug for Sealed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Sealed({} bytes)", self.0.len())

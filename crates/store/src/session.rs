@@ -95,14 +95,28 @@ pub trait Read {
     fn by<I: Index>(&self, span: &Span, rows_max: usize) -> Result<Vec<Row<I::Table>>, Error> {
         let keys = self.keys_by::<I>(span, rows_max)?;
         keys.into_iter()
-            .map(|(_, key)| match self.get::<I::Table>(&key)? {
-                Some(value) => Ok((key, value)),
-                None => Err(Error::BadRow {
-                    table: I::NAME,
-                    reason: format!("it leads to no row of `{}`", I::Table::NAME),
-                }),
+            .map(|(_, key)| {
+                let value = self.indexed::<I>(&key)?;
+                Ok((key, value))
             })
             .collect()
+    }
+
+    #[doc(hidden)]
+    fn indexed<I: Index>(&self, key: &<I::Table as Table>::Key) -> Result<<I::Table as Table>::Value, Error> {
+        self.get::<I::Table>(key)?.ok_or_else(|| Error::BadRow {
+            table: I::NAME,
+            reason: format!("it leads to no row of `{}`", I::Table::NAME),
+        })
+    }
+
+    /// The first record with exactly this index key.
+    fn get_by<I: Index>(&self, key: &I::Key) -> Result<Option<Row<I::Table>>, Error> {
+        let Some(key) = self.key_by::<I>(key)? else {
+            return Ok(None);
+        };
+        let value = self.indexed::<I>(&key)?;
+        Ok(Some((key, value)))
     }
 
     /// The key of the first record with exactly this index key.

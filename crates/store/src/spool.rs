@@ -16,6 +16,7 @@ use std::{
 use cheops_types::Limit;
 
 use crate::{
+    engine::is_full,
     error::Error,
     session::{Read, WriteSession},
     span::Span,
@@ -23,6 +24,7 @@ use crate::{
     tables::{PayloadRow, Payloads, Receiving, UnusedPayloads},
 };
 
+mod partial;
 mod payload;
 mod reader;
 mod writer;
@@ -37,12 +39,9 @@ const SWEEP_MAX: usize = 1024;
 /// Why a payload could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
-    #[error(
-        "the spool holds {max_bytes} bytes at most: wait until payloads are no longer needed, or raise `spool_max_bytes`"
-    )]
-    Full { max_bytes: u64 },
-    #[error("no space is left on the spool's disk: free some, then repeat the request")]
-    NoSpace,
+    /// What was there before is as it was, and there may be room later.
+    #[error(transparent)]
+    Full(#[from] SpoolFull),
     #[error("the spool has no payload {0}")]
     Missing(PayloadRef),
     #[error("the spool has no partial file {0}")]
@@ -54,17 +53,39 @@ pub enum SpoolError {
     #[error("the spool's file {} cannot be used: {error}", path.display())]
     File { path: PathBuf, error: io::Error },
     #[error(transparent)]
-    Store(#[from] Error),
+    Store(Error),
+}
+
+/// What there is no room in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SpoolFull {
+    #[error(
+        "the spool holds {max_bytes} bytes at most: wait until payloads are no longer needed, or raise `spool_max_bytes`"
+    )]
+    Limit { max_bytes: u64 },
+    #[error("no space is left on the spool's disk: free some, then repeat the request")]
+    Disk,
 }
 
 impl SpoolError {
     fn at(path: &Path) -> impl FnOnce(io::Error) -> Self + use<'_> {
-        |error| match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace,
-            _ => Self::File {
+        |error| {
+            if is_full(&error) {
+                return SpoolFull::Disk.into();
+            }
+            Self::File {
                 path: path.to_owned(),
                 error,
-            },
+            }
+        }
+    }
+}
+
+impl From<Error> for SpoolError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Full => SpoolFull::Disk.into(),
+            error => Self::Store(error),
         }
     }
 }
@@ -288,9 +309,9 @@ impl Shared {
         let used_bytes = state.used_bytes.saturating_add(bytes);
         if used_bytes > self.max_bytes {
             Limit::SpoolBytes.hit();
-            return Err(SpoolError::Full {
+            return Err(SpoolError::Full(SpoolFull::Limit {
                 max_bytes: self.max_bytes,
-            });
+            }));
         }
         state.used_bytes = used_bytes;
         Ok(())

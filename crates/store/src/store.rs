@@ -1,7 +1,7 @@
 //! The store of one site: opened once, used through cheap handles.
 
 use std::{
-    fmt,
+    fmt, io,
     path::Path,
     sync::{
         Arc,
@@ -13,10 +13,11 @@ use std::{
 use cheops_types::{Limit, Limits};
 
 use crate::{
-    engine::{Engine, RedbEngine},
+    engine::{Engine, EngineError, RedbEngine},
     error::Error,
-    format::{self, Incarnation, MIGRATIONS, OpenError},
+    format::{self, Incarnation, MIGRATIONS, Meta, OpenError, Origin},
     lock::Lock,
+    seen::Seen,
     session::{ReadSession, WriteSession},
 };
 
@@ -27,6 +28,10 @@ pub use pending::Pending;
 
 use writer::{Change, Job, Writer};
 
+/// How often a read begins anew. The engine is opened twice at most after one failed commit, by the
+/// first who reads and by the writer.
+const READS_MAX: usize = 4;
+
 /// How a store is opened.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -36,9 +41,11 @@ pub struct Options {
     pub queue_max: usize,
     /// Changes that share one commit.
     pub group_max: usize,
-    /// The identity of the store if it is created now.
+    /// The identity of the store if it is created or found to be restored: this one, or a later one
+    /// where the site is known to have had it.
     pub incarnation: Incarnation,
-    /// The file was restored from a copy: it takes `incarnation` although it has one already.
+    /// The store was restored from a copy. Most copies are recognised; one of the whole directory,
+    /// taken at one moment, is not.
     pub restored: bool,
 }
 
@@ -66,7 +73,7 @@ struct Inner {
     writer: Option<JoinHandle<()>>,
     queue_max: usize,
     incarnation: Incarnation,
-    created: bool,
+    origin: Origin,
     // Last, so that it is released when the file is closed.
     _lock: Option<Lock>,
 }
@@ -75,23 +82,37 @@ impl Store {
     /// Opens the store in the directory `data`, which must exist, or creates it there.
     pub fn open(data: &Path, options: &Options) -> Result<Self, OpenError> {
         let lock = Lock::take(data)?;
+        let unusable = |error: io::Error| OpenError::Directory {
+            data: data.to_owned(),
+            reason: error.to_string(),
+        };
+        let seen = Seen::open(data).map_err(unusable)?;
         let engine = RedbEngine::open(&data.join("store.redb"), options.cache_bytes)?;
-        Self::start(Arc::new(engine), options, Some(lock))
+        let meta = format::prepare(&engine, options, MIGRATIONS, Some(&seen))?;
+        seen.keep(data, meta.mark).map_err(unusable)?;
+        Self::start(Arc::new(engine), options, &meta, Some((lock, seen)))
     }
 
     /// Over an engine that nobody else uses.
     pub fn with_engine(engine: impl Engine, options: &Options) -> Result<Self, OpenError> {
-        Self::start(Arc::new(engine), options, None)
+        let meta = format::prepare(&engine, options, MIGRATIONS, None)?;
+        Self::start(Arc::new(engine), options, &meta, None)
     }
 
-    fn start(engine: Arc<dyn Engine>, options: &Options, lock: Option<Lock>) -> Result<Self, OpenError> {
-        let meta = format::prepare(&*engine, options, MIGRATIONS)?;
+    fn start(
+        engine: Arc<dyn Engine>,
+        options: &Options,
+        meta: &Meta,
+        files: Option<(Lock, Seen)>,
+    ) -> Result<Self, OpenError> {
+        let (lock, seen) = files.unzip();
         let (queue, jobs) = sync_channel(options.queue_max);
         let writer = Writer {
             engine: Arc::clone(&engine),
             queue: jobs,
             group_max: options.group_max.max(1),
-            commits: meta.commits,
+            last: meta.mark,
+            seen,
         };
         let writer = thread::Builder::new()
             .name("store-writer".into())
@@ -102,8 +123,8 @@ impl Store {
             queue: Some(queue),
             writer: Some(writer),
             queue_max: options.queue_max,
-            incarnation: meta.incarnation,
-            created: meta.created,
+            incarnation: meta.mark.incarnation,
+            origin: meta.origin,
             _lock: lock,
         })))
     }
@@ -111,6 +132,22 @@ impl Store {
     /// What is committed now.
     pub fn read(&self) -> Result<ReadSession, Error> {
         Ok(ReadSession::new(self.0.engine.snapshot()?))
+    }
+
+    /// Reads from one snapshot, and once more from a newer one if the engine was opened anew meanwhile,
+    /// as it is after a write that found the disk full: `read` may run several times. For whoever
+    /// cannot put a failure off, as the data plane. Not to be called inside a write session.
+    pub fn read_with<T>(&self, read: impl Fn(&ReadSession) -> Result<T, Error>) -> Result<T, Error> {
+        let mut outcome = self.read().and_then(|session| read(&session));
+        for _ in 1..READS_MAX {
+            match outcome {
+                Err(Error::Engine(EngineError::Io(_))) => {
+                    outcome = self.read().and_then(|session| read(&session));
+                }
+                _ => break,
+            }
+        }
+        outcome
     }
 
     /// Queues a change. Sessions run one after another, in the order in which they were queued; each
@@ -142,7 +179,12 @@ impl Store {
 
     /// Whether the history begins with this opening: what other sites know of us is not in here.
     pub fn is_new(&self) -> bool {
-        self.0.created
+        self.0.origin != Origin::Before
+    }
+
+    /// Whether it begins with an old copy: what is in here is of a past that other sites know more of.
+    pub fn is_restored(&self) -> bool {
+        self.0.origin == Origin::Restored
     }
 }
 

@@ -6,7 +6,12 @@ mod disk;
 #[path = "crash/workload.rs"]
 mod workload;
 
-use cheops_store::{EngineError, Error, RedbEngine, Store};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use cheops_store::{Error, RedbEngine, Store};
 use disk::{Access, Cuts, Disk, Loss, Random};
 use workload::{Model, Workload, options};
 
@@ -17,8 +22,12 @@ fn open(disk: &Disk) -> Store {
 }
 
 fn try_open(disk: &Disk) -> Result<Store, cheops_store::OpenError> {
+    try_open_with_cache(disk, 1 << 20)
+}
+
+fn try_open_with_cache(disk: &Disk, cache_bytes: usize) -> Result<Store, cheops_store::OpenError> {
     let disk = disk.clone();
-    let engine = RedbEngine::with_backend(1 << 20, move || Ok(Box::new(disk.clone())))?;
+    let engine = RedbEngine::with_backend(cache_bytes, move || Ok(Box::new(disk.clone())))?;
     Store::with_engine(engine, &options())
 }
 
@@ -176,7 +185,7 @@ fn a_full_disk_refuses_writes_and_serves_reads() {
             let before = workload.model().clone();
             match workload.session(&store).wait() {
                 Ok(()) => assert!(workload::read(&store) == *workload.model()),
-                Err(Error::Engine(EngineError::NoSpace)) => {
+                Err(Error::Full) => {
                     refused += 1;
                     assert!(workload::read(&store) == before);
                     workload = Workload::continued(refused, &store);
@@ -194,6 +203,42 @@ fn a_full_disk_refuses_writes_and_serves_reads() {
         );
     }
     assert!(refused > 20, "the disk was never full");
+}
+
+/// redb serves nothing after an error until it is opened anew; whoever reads must not notice.
+#[test]
+fn reads_go_on_while_writes_find_the_disk_full() {
+    let disk = Disk::default();
+    // Without a cache every read is an access to the disk.
+    let store = try_open_with_cache(&disk, 0).unwrap();
+    let mut workload = Workload::new(6);
+    for _ in 0..10 {
+        workload.session(&store).wait().unwrap();
+    }
+    disk.full_after(Some(0));
+    let before = workload.model();
+    let is_over = AtomicBool::new(false);
+    let mut refused = 0;
+    let reads = thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut reads = 0;
+            while !is_over.load(Ordering::SeqCst) {
+                assert!(workload::read(&store) == *before);
+                reads += 1;
+            }
+            reads
+        });
+        while refused < 50 && !reader.is_finished() {
+            let outcome = workload::too_large(&store).wait();
+            if outcome != Err(Error::Full) {
+                break;
+            }
+            refused += 1;
+        }
+        is_over.store(true, Ordering::SeqCst);
+        reader.join().unwrap()
+    });
+    assert!(refused == 50 && reads > 0, "{refused} refused, {reads} reads");
 }
 
 /// The test of the tests: with acknowledgement before the sync, the check must notice.

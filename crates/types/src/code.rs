@@ -47,6 +47,20 @@ codes! {
     BodyUnreadable = "body_unreadable", 502, "an answer could not be read as a list";
     UpgradeNotPossible = "upgrade_not_possible", 400, "the upgrade cannot be carried out under this scope";
 
+    // Replication.
+    UnknownReplicaSet = "unknown_replica_set", 404, "no such replica set is known here";
+    ResourceDeleted = "resource_deleted", 410, "the resource was deleted";
+    ReplicaUnavailable = "replica_unavailable", 503, "no site of the replica set can take the write now";
+    ReplicaRefused = "replica_refused", 409, "a site refused what the others accepted";
+    InDoubt = "in_doubt", 503, "an earlier write to the resource is in doubt";
+    BodyUnsupported = "body_unsupported", 415, "the body cannot be read where it must be";
+    GlueIncomplete = "glue_incomplete", 501, "the glue does not say enough to replicate that";
+    SetRefused = "set_refused", 409, "the replica set cannot be changed like that";
+    UnknownOperation = "unknown_operation", 404, "no such operation is known here";
+    UnknownConflict = "unknown_conflict", 404, "no such conflict is known here";
+    StoreBusy = "store_busy", 503, "too many writes wait for this site's store";
+    StoreFull = "store_full", 507, "this site's store cannot be written";
+
     // Correlation.
     CorrelationLost = "correlation_lost", 503, "the workflow's scope is no longer known";
     CorrelationFull = "correlation_full", 503, "too many scoped workflows are under way";

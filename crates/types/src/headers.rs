@@ -13,3 +13,14 @@ pub const PEER_SERVICE: &str = "x-cheops-service";
 pub const PEER_SCOPE: &str = "x-cheops-scope";
 /// Agent to agent: where heartbeats are answered.
 pub const PEER_HEARTBEAT_PATH: &str = "/.cheops/heartbeat";
+/// Agent to agent: the sites of the replica set that the request is to make or to change.
+pub const PEER_REPLICATE: &str = "x-cheops-replicate";
+/// Agent to agent, in an answer: which items of the list are replicas, as ranges of places for each list
+/// of sites that have them.
+pub const PEER_REPLICAS: &str = "x-cheops-replicas";
+/// Agent to agent: the prefix of everything that replication asks.
+pub const PEER_REPLICATION_PATH: &str = "/.cheops/replication/";
+/// Agent to agent: the prefix of payloads, by hash.
+pub const PEER_PAYLOAD_PATH: &str = "/.cheops/payload/";
+/// For callers: the prefix of the operations whose state can be asked for.
+pub const OPERATION_PATH: &str = "/.cheops/operations/";

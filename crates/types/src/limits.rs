@@ -108,11 +108,43 @@ limits! {
     /// Pages of the store that are kept in memory.
     store_cache_bytes / StoreCache: usize = 64 * 1024 * 1024, "none: further pages are read from the disk";
     /// Changes that wait for the store's writer.
-    store_queue_max / StoreQueue: usize = 4096, "503, nothing executed";
+    store_queue_max / StoreQueue: usize = 4096, "503 store_busy, nothing executed";
     /// Changes that share one commit of the store.
     store_group_max / StoreGroup: usize = 1024, "further ones wait for the next commit";
     /// What all payloads in the spool may take on the disk.
-    spool_max_bytes / SpoolBytes: u64 = 64 * 1024 * 1024 * 1024, "507, nothing executed";
+    spool_max_bytes / SpoolBytes: u64 = 64 * 1024 * 1024 * 1024, "507 store_full, nothing executed";
+    /// Longest request body that is kept inside its operation; longer ones go to the spool.
+    inline_body_max_bytes / InlineBody: usize = 64 * 1024, "none: the body is spooled";
+    /// Longest answer of an application to a replicated write.
+    replicated_answer_max_bytes / ReplicatedAnswer: usize = 16 * 1024 * 1024, "the caller gets the status without the body";
+    /// Events that wait for the replication engine.
+    engine_queue_max / EngineQueue: usize = 4096, "503 store_busy, nothing executed";
+    /// Executions under way at this site's services on behalf of replication.
+    replay_inflight_max / ReplayInflight: usize = 64, "further ones wait";
+    /// Longest time that `Prefer: wait` waits.
+    prefer_wait_max_s / PreferWait: u64 = 60, "none: the answer comes then, with what is known";
+    /// Pause before an operation is tried again at a site; it doubles with each try.
+    replay_retry_min_ms / ReplayRetryMin: u64 = 200, "none";
+    /// Longest pause between two tries of an operation at a site.
+    replay_retry_max_ms / ReplayRetryMax: u64 = 60_000, "none";
+    /// Pause before an operation that the application does not let through is tried again.
+    replay_blocked_ms / ReplayBlocked: u64 = 60_000, "none";
+    /// How long an application may still be working on a request that got no answer.
+    doubt_settle_ms / DoubtSettle: u64 = 60_000, "none: the execution stays in doubt that long";
+    /// Pause before what a peer has not confirmed is sent again; it doubles with each try.
+    ship_retry_min_ms / ShipRetryMin: u64 = 1_000, "none";
+    /// Longest pause between two tries to send to a peer.
+    ship_retry_max_ms / ShipRetryMax: u64 = 60_000, "none";
+    /// Operations in one message to a peer.
+    ship_batch_max_ops / ShipBatchOps: usize = 256, "further ones follow in the next message";
+    /// Bytes of operations in one message to a peer.
+    ship_batch_max_bytes / ShipBatchBytes: u64 = 1024 * 1024, "further ones follow in the next message";
+    /// Bytes of messages that wait for one peer.
+    ship_outbox_max_bytes / ShipOutbox: usize = 32 * 1024 * 1024, "none: what does not fit is sent again later";
+    /// What one set's log may hold for sites that are away.
+    log_max_bytes / LogBytes: u64 = 64 * 1024 * 1024, "none: an absent site gets the resource's state instead";
+    /// How far an operation's time may be ahead of this site's clock.
+    clock_ahead_max_ms / ClockAhead: u64 = 60_000, "the operation is quarantined until its time comes";
     /// How long open requests may take to end when the agent stops or a listener goes away.
     drain_timeout_ms / Drain: u64 = 10_000, "the connection is closed";
 }

@@ -66,6 +66,8 @@ tokens! {
         NotExecuted = "not-executed",
         /// The answer was lost: the service may or may not have executed.
         Unknown = "unknown",
+        /// The operation is recorded and will execute at the site; `error` says what it waits for.
+        Pending = "pending",
     }
 }
 
@@ -125,6 +127,12 @@ pub struct Receipt {
     /// The recorded operation, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
+    /// The replica set that the request concerned, by its meta-id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set: Option<String>,
+    /// How many sites' disks hold the operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<u32>,
 }
 
 impl Receipt {
@@ -135,6 +143,8 @@ impl Receipt {
             sites,
             workflow: Vec::new(),
             operation: None,
+            set: None,
+            held: None,
         }
     }
 

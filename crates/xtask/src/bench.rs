@@ -1,8 +1,10 @@
 //! Measurements against other programs, as ratios from paired rounds.
 
 mod agent;
+mod client;
 mod contender;
 mod cpu;
+mod create;
 mod load;
 mod proxy;
 mod report;
@@ -21,10 +23,13 @@ use crate::repo::Repo;
 pub(crate) enum Bench {
     /// CPU and latency of a plain local request: the agent, nginx and HAProxy side by side
     Proxy(proxy::Args),
+    /// What a caller waits for a replicated create, by the number of sites and their distance
+    Create(create::Args),
 }
 
 pub(crate) fn run(repo: &Repo, bench: Bench) -> Result<ExitCode> {
     match bench {
         Bench::Proxy(args) => proxy::run(repo, &args),
+        Bench::Create(args) => create::run(repo, &args),
     }
 }

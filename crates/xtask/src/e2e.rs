@@ -12,7 +12,7 @@ use std::{process::ExitCode, time::Instant};
 use anyhow::{Result, bail};
 
 use crate::{bench, repo::Repo};
-use demo::Demo;
+pub(crate) use demo::Demo;
 use memory::Memory;
 
 const MIB: u64 = 1024 * 1024;

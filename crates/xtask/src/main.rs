@@ -8,6 +8,8 @@ mod deny;
 mod docs;
 mod e2e;
 mod repo;
+mod sim;
+mod torture;
 mod verify;
 
 use std::process::ExitCode;
@@ -38,6 +40,10 @@ enum Command {
     Deny,
     /// Move long bodies between sites and watch the agents' memory
     E2e(e2e::Args),
+    /// Play simulated schedules of the replication engine
+    Sim(sim::Args),
+    /// Kill agents under load and look for what was lost or made twice
+    Torture(torture::Args),
     /// Measure
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -61,6 +67,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Docs => docs::run(&repo),
         Command::Deny => deny::run(&repo),
         Command::E2e(args) => e2e::run(&repo, &args),
+        Command::Sim(args) => sim::run(&repo, &args),
+        Command::Torture(args) => torture::run(&repo, &args),
         Command::Bench(bench) => bench::run(&repo, bench),
     }
 }

@@ -1,6 +1,7 @@
 //! Asks a running agent over its admin socket.
 
 use std::{
+    fmt::Write as _,
     io,
     path::{Path, PathBuf},
     time::Duration,
@@ -14,7 +15,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-/// An agent answers from memory; only a reload reads files.
+/// An agent answers from memory; only a reload reads files, and replication asks other sites.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Far above the answer of an agent with thousands of sites.
 const ANSWER_MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -40,6 +41,40 @@ impl ClientError {
     }
 }
 
+/// A path of segments that may hold any text, with the parameters that have a value.
+pub(crate) fn path(segments: &[&str], parameters: &[(&str, Option<&str>)]) -> String {
+    let mut path = String::new();
+    for segment in segments {
+        path.push('/');
+        escape(segment, &mut path);
+    }
+    let mut mark = '?';
+    for (name, value) in parameters {
+        if let Some(value) = value {
+            path.push(mark);
+            path.push_str(name);
+            path.push('=');
+            escape(value, &mut path);
+            mark = '&';
+        }
+    }
+    path
+}
+
+fn escape(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
+                out.push(byte.into());
+            }
+            _ => {
+                // Writing to a string does not fail.
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+}
+
 /// Where an agent listens. Every call is one connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
@@ -54,7 +89,11 @@ impl Client {
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.ask(Method::GET, path, Bytes::new()).await
+        self.ask(Method::GET, path, Bytes::new(), ANSWER_TIMEOUT).await
+    }
+
+    pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.ask(Method::DELETE, path, Bytes::new(), ANSWER_TIMEOUT).await
     }
 
     pub(crate) async fn post<T: DeserializeOwned>(
@@ -62,8 +101,18 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<T, ClientError> {
+        self.post_within(path, body, ANSWER_TIMEOUT).await
+    }
+
+    /// For what the agent does not answer from memory.
+    pub(crate) async fn post_within<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        patience: Duration,
+    ) -> Result<T, ClientError> {
         let body = serde_json::to_vec(body).map_err(|error| self.broken(&error))?;
-        self.ask(Method::POST, path, body.into()).await
+        self.ask(Method::POST, path, body.into(), patience).await
     }
 
     async fn ask<T: DeserializeOwned>(
@@ -71,10 +120,11 @@ impl Client {
         method: Method,
         path: &str,
         body: Bytes,
+        patience: Duration,
     ) -> Result<T, ClientError> {
-        let (status, body) = tokio::time::timeout(ANSWER_TIMEOUT, self.exchange(method, path, body))
+        let (status, body) = tokio::time::timeout(patience, self.exchange(method, path, body))
             .await
-            .map_err(|_| self.broken(&format!("nothing after {} s", ANSWER_TIMEOUT.as_secs())))??;
+            .map_err(|_| self.broken(&format!("nothing after {} s", patience.as_secs())))??;
         if status.is_success() {
             serde_json::from_slice(&body).map_err(|error| self.broken(&error))
         } else {

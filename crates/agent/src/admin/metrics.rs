@@ -6,8 +6,8 @@ use cheops_types::Limit;
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The limits' counters, then what the agent counts.
-pub(super) fn render(agent: &str) -> String {
+/// The limits' counters, then what the parts of the agent count.
+pub(super) fn render(parts: &[&str]) -> String {
     let mut text = String::from(
         "# HELP cheops_limit_hits_total Times a limit was hit.\n# TYPE cheops_limit_hits_total counter\n",
     );
@@ -20,9 +20,11 @@ pub(super) fn render(agent: &str) -> String {
             limit.hits()
         );
     }
-    text.push_str(agent);
-    if !text.ends_with('\n') {
-        text.push('\n');
+    for part in parts {
+        text.push_str(part);
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
     }
     text
 }

@@ -13,10 +13,10 @@ use cheops_types::{Code, Problem};
 
 use super::{
     AdminSocket, ExplainRequest, Explanation, LimitsAnswer, ReloadAnswer, ServicesAnswer, SitesAnswer,
-    Source, Status, metrics,
+    Source, Status, metrics, replication,
 };
 
-type Shared = Arc<dyn Source>;
+pub(super) type Shared = Arc<dyn Source>;
 
 /// Answers requests until `stop` is ready, then those under way, then removes the socket.
 pub(crate) async fn serve(
@@ -44,6 +44,7 @@ fn router(source: Shared) -> Router {
         .route("/v1/explain", post(explain))
         .route("/v1/reload", post(reload))
         .route("/metrics", get(metrics_text))
+        .merge(replication::router())
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(source)
@@ -85,9 +86,13 @@ async fn reload(State(source): State<Shared>) -> Result<Json<ReloadAnswer>, Refu
 }
 
 async fn metrics_text(State(source): State<Shared>) -> impl IntoResponse {
+    let replication = match source.operator() {
+        Some(operator) => operator.metrics().await,
+        None => String::new(),
+    };
     (
         [(header::CONTENT_TYPE, metrics::CONTENT_TYPE)],
-        metrics::render(&source.metrics()),
+        metrics::render(&[&source.metrics(), &replication]),
     )
 }
 
@@ -112,9 +117,9 @@ async fn wrong_method(uri: Uri) -> Refusal {
 }
 
 /// A problem as an answer.
-struct Refusal {
-    status: StatusCode,
-    problem: Problem,
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) problem: Problem,
 }
 
 impl From<Problem> for Refusal {

@@ -1,3 +1,5 @@
+mod replication;
+
 use std::{os::unix::fs::PermissionsExt as _, path::PathBuf, sync::Arc};
 
 use cheops_types::{Code, Limit, ServiceName, SiteName, VerbClass};
@@ -90,10 +92,14 @@ struct Running {
 
 impl Running {
     fn start() -> Self {
+        Self::with(Arc::new(Fake))
+    }
+
+    fn with(source: Arc<dyn Source>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let socket = AdminSocket::bind(&dir.path().join("data/admin.sock")).unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let served = tokio::spawn(serve(socket, Arc::new(Fake), async {
+        let served = tokio::spawn(serve(socket, source, async {
             let _ = stopped.await;
         }));
         Self { dir, stop, served }
@@ -187,8 +193,44 @@ async fn refusals_are_problems() {
 }
 
 #[tokio::test]
+async fn without_replication_its_paths_say_so() {
+    let running = Running::start();
+    let client = running.client();
+    let none = json!({});
+    let answers = [
+        client.get::<Value>("/v1/replicas").await,
+        client.get::<Value>("/v1/operations/72:site1.1.0.4").await,
+        client
+            .post::<Value>("/v1/conflicts/72:site1.1.0.4/dismiss", &none)
+            .await,
+    ];
+    for answer in answers {
+        let ClientError::Refused { status, problem } = answer.unwrap_err() else {
+            panic!("not refused");
+        };
+        assert_eq!(
+            (status.as_u16(), &problem["code"]),
+            (501, &json!("not_available"))
+        );
+    }
+}
+
+#[test]
+fn ids_are_escaped_in_paths() {
+    let path = client::path(
+        &["v1", "replicas", "a/b c"],
+        &[
+            ("service", None),
+            ("kind", Some("/orders?")),
+            ("after", Some("7")),
+        ],
+    );
+    assert_eq!(path, "/v1/replicas/a%2Fb%20c?kind=%2Forders%3F&after=7");
+}
+
+#[tokio::test]
 async fn metrics_are_text_with_every_limit() {
-    let text = metrics::render(&Fake.metrics());
+    let text = metrics::render(&[&Fake.metrics()]);
     for limit in Limit::ALL {
         assert!(text.contains(&format!("cheops_limit_hits_total{{limit=\"{}\"}} ", limit.name())));
     }

@@ -157,21 +157,25 @@ pub(super) fn explain(admin: Option<&Path>, args: ExplainArgs) -> anyhow::Result
 }
 
 /// The agent to ask: `--admin`, or else the one of the configuration.
-fn client(admin: Option<&Path>, args: &AskArgs) -> anyhow::Result<Client> {
+pub(super) fn client(admin: Option<&Path>, args: &AskArgs) -> anyhow::Result<Client> {
     match admin {
         Some(socket) => Ok(Client::new(socket)),
         None => Ok(Client::new(&Config::read(&args.config.path()?)?.admin_socket())),
     }
 }
 
-fn wait<T>(call: impl Future<Output = T>) -> anyhow::Result<T> {
+pub(super) fn wait<T>(call: impl Future<Output = T>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     Ok(runtime.block_on(call))
 }
 
-fn show(answer: &impl Serialize, json: bool, text: impl FnOnce() -> String) -> anyhow::Result<ExitCode> {
+pub(super) fn show(
+    answer: &impl Serialize,
+    json: bool,
+    text: impl FnOnce() -> String,
+) -> anyhow::Result<ExitCode> {
     if json {
         output::print_json(answer)?;
     } else {
@@ -184,6 +188,6 @@ fn milliseconds(us: u64) -> String {
     format!("{}.{:02} ms", us / 1000, us % 1000 / 10)
 }
 
-fn or_dash(text: Option<&str>) -> String {
+pub(super) fn or_dash(text: Option<&str>) -> String {
     text.unwrap_or("-").to_owned()
 }

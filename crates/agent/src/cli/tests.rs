@@ -29,6 +29,23 @@ fn what_is_typed_is_understood() {
         "cheops status --admin a.sock",
         "cheops --admin a.sock sites --json",
         "cheops completions zsh",
+        "cheops replicas ls --service A --kind order --state in-doubt --site site1 --limit 5 --json",
+        "cheops replicas show 72 --service A --kind order --admin a.sock",
+        "cheops replicas add-site 72 site3 --credential -",
+        "cheops replicas remove-site 72 site3 --force --json",
+        "cheops replicas adopt --service A /orders/7 site2 site3 --credential headers.txt",
+        "cheops replicas move 72 site1 site3 --wait 5",
+        "cheops replicas verify 72 --repair --json",
+        "cheops ops ls --set 72 --state needs-credentials",
+        "cheops ops show 72:site1.1.0.4",
+        "cheops ops retry 72:site1.1.0.4 --credential -",
+        "cheops ops settle 72:site1.1.0.4 --executed --local-id 42",
+        "cheops ops settle 72:site1.1.0.4 --not-executed",
+        "cheops ops abandon 72:site1.1.0.4 --json",
+        "cheops conflicts ls --set 72 --service A",
+        "cheops conflicts show 72:site1.1.0.4 --json",
+        "cheops conflicts reapply 72:site1.1.0.4 --credential headers.txt",
+        "cheops conflicts dismiss 72:site1.1.0.4",
     ] {
         if let Err(error) = Cli::try_parse_from(line.split(' ')) {
             panic!("{line}: {error}");
@@ -40,9 +57,68 @@ fn what_is_typed_is_understood() {
         "cheops ca issue -x",
         "cheops ca issue a/b",
         "cheops ca init --days 0",
+        "cheops replicas",
+        "cheops replicas ls --state well",
+        "cheops replicas ls --limit 0",
+        "cheops replicas add-site 72",
+        "cheops replicas adopt --service A /orders/7",
+        "cheops replicas move 72 site1",
+        "cheops ops settle 72:site1.1.0.4",
+        "cheops ops settle 72:site1.1.0.4 --executed --not-executed",
+        "cheops ops settle 72:site1.1.0.4 --not-executed --local-id 42",
     ] {
         let error = Cli::try_parse_from(line.split(' ')).expect_err(line);
         assert_eq!(error.exit_code(), 2, "{line}");
+    }
+}
+
+/// A script has every command that can be typed.
+#[test]
+fn completion_knows_the_commands_of_replication() {
+    for shell in [
+        clap_complete::Shell::Bash,
+        clap_complete::Shell::Zsh,
+        clap_complete::Shell::Fish,
+    ] {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Cli::command(), "cheops", &mut script);
+        let script = String::from_utf8(script).unwrap();
+        for word in [
+            "replicas",
+            "remove-site",
+            "adopt",
+            "settle",
+            "reapply",
+            "--credential",
+        ] {
+            let word = word.trim_start_matches("--");
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+}
+
+/// Every command that asks for replication says what to type.
+#[test]
+fn every_command_of_replication_has_an_example() {
+    let mut cli = Cli::command();
+    cli.build();
+    for name in ["replicas", "ops", "conflicts"] {
+        let group = cli.find_subcommand(name).unwrap();
+        for command in group
+            .get_subcommands()
+            .filter(|command| command.get_name() != "help")
+        {
+            let help = command
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            let line = format!("cheops {name} {}", command.get_name());
+            assert!(help.contains(&line), "{line}: {help}");
+            let json = command
+                .get_arguments()
+                .any(|argument| argument.get_id() == "json");
+            assert!(json, "{line} has no --json");
+        }
     }
 }
 

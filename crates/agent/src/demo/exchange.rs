@@ -46,6 +46,13 @@ impl Call {
         }
     }
 
+    pub(super) fn patch(addr: SocketAddr, path: &str, body: &str) -> Self {
+        Self {
+            method: Method::PATCH,
+            ..Self::post(addr, path, body)
+        }
+    }
+
     pub(super) fn delete(addr: SocketAddr, path: &str) -> Self {
         Self {
             method: Method::DELETE,

@@ -20,10 +20,8 @@ pub(super) struct Heartbeats {
 }
 
 impl Heartbeats {
-    /// Must run on the control runtime.
-    pub(super) fn new(pulses: Pulses) -> Self {
-        let clock = Clock::new();
-        tokio::task::spawn_local(clock.clone().sweep());
+    /// Must run on the control runtime, with `clock` swept there.
+    pub(super) fn new(pulses: Pulses, clock: Rc<Clock>) -> Self {
         Self {
             pulses,
             clock,

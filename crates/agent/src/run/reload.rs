@@ -7,7 +7,7 @@ use cheops_proxy::Shared;
 use cheops_types::{Code, Problem};
 use tokio::sync::oneshot;
 
-use super::{heartbeats::Heartbeats, listeners::Listeners, world::WorldMaker};
+use super::{heartbeats::Heartbeats, listeners::Listeners, replication::Replication, world::WorldMaker};
 use crate::{admin::ReloadAnswer, config::Config};
 
 /// A wish for a reload.
@@ -22,6 +22,7 @@ pub(super) struct Reloader {
     pub(super) worlds: WorldMaker,
     pub(super) listeners: Listeners,
     pub(super) heartbeats: Heartbeats,
+    pub(super) replication: Replication,
 }
 
 impl Reloader {
@@ -37,6 +38,9 @@ impl Reloader {
         let prepared = self
             .listeners
             .prepare(&new)
+            .map_err(|error| refused(&format!("{error:#}")))?;
+        self.replication
+            .reload(&new)
             .map_err(|error| refused(&format!("{error:#}")))?;
         let old_world = self.shared.world();
         let same_identity = match (&old_world.mesh, &world.mesh) {

@@ -4,9 +4,10 @@ use std::{fmt::Write as _, future::Future, pin::Pin, sync::Arc, time::Instant};
 
 use arc_swap::ArcSwap;
 use cheops_mesh::Pulses;
+use cheops_node::Operator;
 use cheops_proxy::{Counted, Role, Shared, WorldView};
 use cheops_scope::{ParseLimits, read};
-use cheops_types::{Code, Health, Limits, Plan, Problem, ServiceName};
+use cheops_types::{Code, Consistency, Health, Limits, Plan, Problem, ServiceName};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{listeners::Addresses, reload::Reload};
@@ -22,6 +23,7 @@ pub(super) struct Agent {
     addresses: Addresses,
     workers: usize,
     started: Instant,
+    operator: Operator,
     reloads: mpsc::Sender<Reload>,
 }
 
@@ -32,6 +34,7 @@ impl Agent {
         pulses: Pulses,
         addresses: Addresses,
         workers: usize,
+        operator: Operator,
         reloads: mpsc::Sender<Reload>,
     ) -> Self {
         Self {
@@ -41,6 +44,7 @@ impl Agent {
             addresses,
             workers,
             started: Instant::now(),
+            operator,
             reloads,
         }
     }
@@ -161,7 +165,10 @@ impl Source for Agent {
         let explained = cheops_plan::explain(service, identity.verb, scope.as_ref(), &view)
             .map_err(|refusal| refusal.to_problem())?;
         let mut notes = explained.reasons;
-        if matches!(explained.plan, Plan::Replicate { .. } | Plan::Cross(_)) {
+        let strong = Consistency::Strong;
+        if matches!(&explained.plan, Plan::Replicate { consistency, .. } if *consistency == strong)
+            || matches!(explained.plan, Plan::Cross(_))
+        {
             notes.push(
                 "this version cannot execute that plan: the request is answered with 501 not_available"
                     .to_owned(),
@@ -177,6 +184,10 @@ impl Source for Agent {
             tree: serde_json::to_value(&explained.plan).unwrap_or_default(),
             notes,
         })
+    }
+
+    fn operator(&self) -> Option<Operator> {
+        Some(self.operator.clone())
     }
 
     fn reload(&self) -> Pin<Box<dyn Future<Output = Result<ReloadAnswer, Problem>> + Send + '_>> {

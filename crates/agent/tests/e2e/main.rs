@@ -12,6 +12,7 @@ mod links;
 mod lost_answer;
 mod order;
 mod peer_port;
+mod replication;
 mod running;
 mod tls;
 mod upgrade;

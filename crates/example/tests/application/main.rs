@@ -1,6 +1,10 @@
 //! The application over real sockets.
 
+mod files;
+mod labels;
 mod orders;
 mod requests;
 mod resources;
 mod support;
+mod tokens;
+mod versions;

@@ -70,6 +70,68 @@ async fn an_order_is_checked() {
 }
 
 #[tokio::test]
+async fn orders_are_found_by_their_reference() {
+    let app = Instance::start("none").await;
+    app.b.ask("POST", "/items", r#"{"name":"bolt"}"#).await;
+    for reference in ["x&y", "z", "x&y"] {
+        let order = json!({"item": 2001, "quantity": 1, "ref": reference});
+        app.a.ask("POST", "/orders", order.to_string()).await;
+    }
+    let found = async |query: &str| {
+        let list = app.a.get(&format!("/orders?{query}")).await.json();
+        let ids = list["items"].as_array().unwrap().iter();
+        (
+            ids.map(|order| order["id"].as_u64().unwrap()).collect::<Vec<_>>(),
+            list["next"].clone(),
+        )
+    };
+    assert_eq!(found("ref=z").await, (vec![2002], json!(null)));
+    assert_eq!(found("ref=x%26y").await.0, [2001, 2003]);
+    assert_eq!(found("ref=x%26y&limit=1").await, (vec![2001], json!("2001")));
+    assert_eq!(
+        found("ref=x%26y&limit=1&page_token=2001").await,
+        (vec![2003], json!(null))
+    );
+    assert!(found("ref=none").await.0.is_empty());
+    assert_eq!(found("").await.0, [2001, 2002, 2003]);
+    app.a
+        .ask("POST", "/orders", r#"{"item":2001,"quantity":1,"ref":7}"#)
+        .await
+        .failed(422, "ref");
+}
+
+#[tokio::test]
+async fn an_order_is_shipped_and_cancelled() {
+    let app = Instance::start("none").await;
+    app.b.ask("POST", "/items", r#"{"name":"bolt"}"#).await;
+    app.a
+        .ask("POST", "/orders", r#"{"item":2001,"quantity":3}"#)
+        .await;
+    for shipments in 1..=3 {
+        let shipped = app.a.ask("POST", "/orders/2001/ship", "").await;
+        assert_eq!(
+            (shipped.status.as_u16(), &shipped.json()["shipments"]),
+            (200, &json!(shipments))
+        );
+    }
+    let cancelled = app.a.ask("POST", "/orders/2001/cancel", "").await.json();
+    assert_eq!(
+        app.a.ask("POST", "/orders/2001/cancel", "").await.json(),
+        cancelled
+    );
+    let order = json!({
+        "id": 2001, "item": 2001, "quantity": 3, "name": "bolt", "shipments": 3, "status": "cancelled"
+    });
+    assert_eq!(app.a.get("/orders/2001").await.json(), order);
+    for action in ["ship", "cancel"] {
+        app.a
+            .ask("POST", &format!("/orders/9/{action}"), "")
+            .await
+            .failed(404, "no 9");
+    }
+}
+
+#[tokio::test]
 async fn says_when_b_is_away() {
     let unused = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let b_addr = unused.local_addr().unwrap();

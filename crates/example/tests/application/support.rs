@@ -23,14 +23,19 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) async fn start(service: Service, id_base: u64, data_dir: &Path) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let addr = listener.local_addr().unwrap();
-        let (stop, stopped) = oneshot::channel();
-        let config = Config {
+        Self::start_with(Config {
             service,
             id_base,
             data_dir: data_dir.to_owned(),
-        };
+            token_file: None,
+        })
+        .await
+    }
+
+    pub(crate) async fn start_with(config: Config) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(serve(config, listener, async {
             let _ = stopped.await;
         }));
@@ -60,6 +65,18 @@ impl Running {
         self.send(request.body(Full::new(body.into())).unwrap()).await
     }
 
+    /// Like `ask`, with one header field.
+    pub(crate) async fn ask_with(
+        &self,
+        method: &str,
+        path: &str,
+        (name, value): (&str, &str),
+        body: impl Into<Bytes>,
+    ) -> Answer {
+        let request = Request::builder().method(method).uri(path).header(name, value);
+        self.send(request.body(Full::new(body.into())).unwrap()).await
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, "").await
     }
@@ -74,6 +91,10 @@ pub(crate) struct Answer {
 impl Answer {
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers[name].to_str().unwrap()
     }
 
     pub(crate) fn json(&self) -> Value {

@@ -5,24 +5,28 @@ use std::{
     collections::BinaryHeap,
 };
 
-use super::{Selection, Share};
+use super::{Once, Selection, Share};
 use crate::{
     ListPage, Pointer, Round,
     json::{self, Found},
-    token::{Cursor, PageToken},
+    token::{Cursor, Position},
 };
 
 /// Repeatedly takes the least head; equal keys in the order of the scope. It ends where a site that
 /// has further pages runs out, because its next item is not known and may be the least. So each page
 /// takes some site's page to its end or fills the caller's limit, and a list that is not sorted as the
 /// glue says comes out in a strange order but whole.
-pub(super) fn select(round: &Round<'_>, pages: &[Option<ListPage>], key: &Pointer) -> Selection {
+///
+/// What is left out is passed over as soon as it is reached, also behind the last item of a page: on the next
+/// one it might not be known any more that another site has shown it.
+pub(super) fn select(round: &Round<'_>, pages: &[Option<ListPage>], key: &Pointer, once: &Once) -> Selection {
     let limit = round.query.limit.unwrap_or(usize::MAX);
     let mut sites: Vec<Option<Site<'_>>> = round
         .cursors
         .iter()
         .zip(pages)
-        .map(|(cursor, page)| page.as_ref().map(|page| Site::new(page, cursor.skip)))
+        .enumerate()
+        .map(|(place, (cursor, page))| Some(Site::new(page.as_ref()?, cursor.skip, place, once)))
         .collect();
     let mut heads = BinaryHeap::new();
     let mut has_run_out = false;
@@ -40,14 +44,14 @@ pub(super) fn select(round: &Round<'_>, pages: &[Option<ListPage>], key: &Pointe
         && let Some(site) = &mut sites[place]
     {
         items.push((place, site.at));
-        site.at += 1;
+        site.take();
         match site.head(key) {
             Some(head) => heads.push(Reverse((head, place))),
             None => has_run_out = site.page.next().is_some(),
         }
     }
     let shares = sites.iter().map(|site| match site {
-        Some(site) => Share::Taken((site.at - site.begin) as u32),
+        Some(site) => Share::Taken(site.taken),
         None => Share::Missing,
     });
     let further: Vec<_> = round
@@ -59,7 +63,7 @@ pub(super) fn select(round: &Round<'_>, pages: &[Option<ListPage>], key: &Pointe
     Selection {
         shares: shares.collect(),
         items,
-        next: (!further.is_empty()).then_some(PageToken::Sorted(further)),
+        next: (!further.is_empty()).then_some(Position::Sorted(further)),
     }
 }
 
@@ -67,19 +71,37 @@ pub(super) fn select(round: &Round<'_>, pages: &[Option<ListPage>], key: &Pointe
 struct Site<'p> {
     page: &'p ListPage,
     texts: Vec<&'p str>,
-    begin: usize,
+    /// Among the round's pages.
+    place: usize,
+    once: &'p Once,
     at: usize,
+    taken: u32,
 }
 
 impl<'p> Site<'p> {
-    fn new(page: &'p ListPage, skip: usize) -> Self {
-        // The page may have become shorter since the token was made.
-        let begin = skip.min(page.len());
-        Self {
+    fn new(page: &'p ListPage, skip: usize, place: usize, once: &'p Once) -> Self {
+        let mut site = Self {
             page,
             texts: page.items().collect(),
-            begin,
-            at: begin,
+            place,
+            once,
+            // The page may have become shorter since the token was made.
+            at: skip.min(page.len()),
+            taken: 0,
+        };
+        site.pass_over();
+        site
+    }
+
+    fn take(&mut self) {
+        self.at += 1;
+        self.taken += 1;
+        self.pass_over();
+    }
+
+    fn pass_over(&mut self) {
+        while self.once.leaves_out(self.place, self.at) {
+            self.at += 1;
         }
     }
 

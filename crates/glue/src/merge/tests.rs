@@ -1,3 +1,5 @@
+mod replicas;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
@@ -6,7 +8,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{MergeError, Share};
-use crate::{GatherQuery, Items, ListPage, ListShape, Merged, Paging, Pointer};
+use crate::{
+    GatherQuery, Items, ListPage, ListShape, Merged, Paging, Pointer,
+    token::{PageToken, Position},
+};
 
 fn site(name: &str) -> SiteName {
     SiteName::new(name).unwrap()
@@ -14,6 +19,15 @@ fn site(name: &str) -> SiteName {
 
 fn sites(names: &[&str]) -> Vec<SiteName> {
     names.iter().map(|name| site(name)).collect()
+}
+
+fn page_token(name: &str, token: &str) -> String {
+    let position = Position::InOrder {
+        site: site(name),
+        token: Some(token.to_owned()),
+    };
+    let missed = Vec::new();
+    PageToken { position, missed }.encode()
 }
 
 fn shape(sort: Option<&str>) -> Arc<ListShape> {
@@ -170,12 +184,9 @@ fn a_failed_site_is_missing_and_hides_nothing() {
     };
     // The page ends within a: whether b answers is a matter of a later page.
     assert_eq!(share("limit=1"), [Share::Taken(1), Share::Later, Share::Later]);
-    let token = crate::token::PageToken::InOrder {
-        site: site("a"),
-        token: Some("1".to_owned()),
-    };
+    let token = page_token("a", "1");
     assert_eq!(
-        share(&format!("limit=5&page_token={}", token.encode())),
+        share(&format!("limit=5&page_token={token}")),
         [Share::Taken(1), Share::Missing, Share::Taken(1)]
     );
     let nobody = one_page(&World::new(), &shape(None), "", &scope, &Limits::default());
@@ -212,11 +223,7 @@ fn the_answer_around_the_items_is_the_first_sites() {
     let merged = round
         .merge(&[first, page(r#"{"items":null,"next":"t"}"#)])
         .unwrap();
-    let token = crate::token::PageToken::InOrder {
-        site: site("b"),
-        token: Some("t".to_owned()),
-    };
-    let tail = format!(r#", "next": "{}" }}"#, token.encode());
+    let tail = format!(r#", "next": "{}" }}"#, page_token("b", "t"));
     assert!(String::from_utf8(merged.body).unwrap().ends_with(&tail));
     assert!(!merged.is_last);
 }

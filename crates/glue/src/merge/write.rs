@@ -1,15 +1,10 @@
 //! Writing a merged page into the first site's answer, which stays as it is around the items and the
 //! token.
 
-use std::ops::Range;
-
 use cheops_types::SiteName;
 
 use super::MergeError;
-use crate::{
-    ListPage, ListShape, Pointer,
-    json::{self, Found},
-};
+use crate::{ListPage, ListShape, edit, json};
 
 /// `items` are texts of JSON with the sites that they come from.
 pub(super) fn page<'i>(
@@ -22,19 +17,10 @@ pub(super) fn page<'i>(
     let mut edits = vec![(envelope.array(), array(shape.provenance.as_deref(), items))];
     // Without a further page the first site had none either, and shows it in its own way.
     if let (Some(next), Some(paging)) = (next, &shape.paging) {
-        edits.push(token(text, &paging.next, next)?);
+        let edit = edit::put(text, &paging.next, &json::quote(next));
+        edits.push(edit.map_err(|error| MergeError::Envelope(error.to_string()))?);
     }
-    edits.sort_by_key(|(range, _)| range.start);
-    let added: usize = edits.iter().map(|(_, new)| new.len()).sum();
-    let mut body = Vec::with_capacity(text.len() + added);
-    let mut done = 0;
-    for (range, new) in edits {
-        body.extend_from_slice(&text.as_bytes()[done..range.start]);
-        body.extend_from_slice(new.as_bytes());
-        done = range.end;
-    }
-    body.extend_from_slice(&text.as_bytes()[done..]);
-    Ok(body)
+    Ok(edit::apply(text, edits).into_owned().into_bytes())
 }
 
 fn array<'i>(provenance: Option<&str>, items: impl Iterator<Item = (&'i SiteName, &'i str)>) -> String {
@@ -67,60 +53,9 @@ fn provenance_for(member: &str, site: &SiteName, item: &str) -> Option<String> {
     Some(format!("{comma}{}:{}", json::quote(member), json::quote(site)))
 }
 
-/// The edit that puts a token where the application tells its next page, together with the objects
-/// around it that are missing.
-fn token(text: &str, pointer: &Pointer, token: &str) -> Result<(Range<usize>, String), MergeError> {
-    let broken = |reason: String| MergeError::Envelope(reason);
-    let root = json::read(text).map_err(|error| broken(error.to_string()))?;
-    let token = json::quote(token);
-    match json::find(root, pointer).map_err(|error| broken(error.to_string()))? {
-        Found::Value(value) => Ok((json::range_in(text, value), token)),
-        Found::Missing { holder, step } => {
-            let names = pointer.steps()[step..]
-                .iter()
-                .map(|name| format!("{}:", json::quote(name)));
-            let names: Vec<_> = names.collect();
-            let member = format!("{}{token}{}", names.join("{"), "}".repeat(names.len() - 1));
-            let range = json::range_in(text, holder);
-            if !json::is_object(holder) {
-                return Ok((range, format!("{{{member}}}")));
-            }
-            let comma = if json::is_empty(holder) { "" } else { "," };
-            Ok((range.end - 1..range.end - 1, format!("{comma}{member}")))
-        }
-        Found::Blocked => Err(broken(format!("there is no place for a token at `{pointer}`"))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn with_token(text: &str, pointer: &str) -> String {
-        let (range, new) = token(text, &Pointer::parse(pointer).unwrap(), "T\"").unwrap();
-        format!("{}{new}{}", &text[..range.start], &text[range.end..])
-    }
-
-    #[test]
-    fn a_token_finds_its_place() {
-        for (text, pointer, expect) in [
-            (r#"{"next": "a", "x":1}"#, "/next", r#"{"next": "T\"", "x":1}"#),
-            (r#"{"next":null}"#, "/next", r#"{"next":"T\""}"#),
-            (r#"{"x":1 }"#, "/next", r#"{"x":1 ,"next":"T\""}"#),
-            ("{ }", "/next", r#"{ "next":"T\""}"#),
-            (
-                r#"{"m":{"v":1}}"#,
-                "/m/continue",
-                r#"{"m":{"v":1,"continue":"T\""}}"#,
-            ),
-            (r#"{"m":null}"#, "/m/continue", r#"{"m":{"continue":"T\""}}"#),
-            (r#"{"x":1}"#, "/a/b/c", r#"{"x":1,"a":{"b":{"c":"T\""}}}"#),
-        ] {
-            assert_eq!(with_token(text, pointer), expect);
-        }
-        let blocked = token(r#"{"m":3}"#, &Pointer::parse("/m/continue").unwrap(), "T");
-        assert!(matches!(blocked, Err(MergeError::Envelope(_))));
-    }
 
     #[test]
     fn objects_tell_their_site_and_nothing_else_changes() {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use toml::{
     Spanned,
-    de::{DeTable, DeValue},
+    de::{DeString, DeTable, DeValue},
 };
 
 use crate::{GlueError, suggest};
@@ -27,6 +27,21 @@ impl Source<'_> {
             message: message.into(),
             fix: None,
         }
+    }
+
+    /// What one of `words` stands for.
+    pub(super) fn word<T: Copy>(
+        &self,
+        key: &str,
+        text: &At<&str>,
+        words: &[(&str, T)],
+    ) -> Result<T, GlueError> {
+        let found = words.iter().find(|(word, _)| *word == text.value);
+        found.map(|(_, value)| *value).ok_or_else(|| {
+            let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+            let message = format!("unknown word `{}` in `{key}`", text.value);
+            self.unknown(&text.span, message, text.value, &known)
+        })
     }
 
     /// The complaint about a word that is none of `known`.
@@ -107,6 +122,16 @@ impl<'t> Section<'t> {
         self.table.get(key)
     }
 
+    /// The first key of the table that is one of these, in the order of the file.
+    pub(super) fn first_of(&self, keys: &[&str]) -> Option<(&'t str, Range<usize>)> {
+        let here = self
+            .table
+            .keys()
+            .filter(|key| keys.contains(&key.get_ref().as_ref()));
+        here.map(|key| (key.get_ref().as_ref(), key.span()))
+            .min_by_key(|(_, span)| span.start)
+    }
+
     pub(super) fn text(&self, key: &str) -> Result<Option<At<&'t str>>, GlueError> {
         let Some(value) = self.get(key) else {
             return Ok(None);
@@ -132,6 +157,62 @@ impl<'t> Section<'t> {
             DeValue::Array(array) => Ok(Some(array)),
             other => Err(self.wrong_type(key, value, "a list", other)),
         }
+    }
+
+    pub(super) fn flag(&self, key: &str) -> Result<bool, GlueError> {
+        let Some(value) = self.get(key) else {
+            return Ok(false);
+        };
+        match value.get_ref() {
+            DeValue::Boolean(flag) => Ok(*flag),
+            other => Err(self.wrong_type(key, value, "true or false", other)),
+        }
+    }
+
+    /// A list of texts; empty when there is none.
+    pub(super) fn texts(&self, key: &str) -> Result<Vec<At<&'t str>>, GlueError> {
+        let elements = self.array(key)?.unwrap_or_default().iter();
+        let texts = elements.map(|element| match element.get_ref() {
+            DeValue::String(text) => Ok(At {
+                value: text.as_ref(),
+                span: element.span(),
+            }),
+            other => Err(self.wrong_type(key, element, "a list of texts", other)),
+        });
+        texts.collect()
+    }
+
+    /// A list of tables of which every key is known; empty when there is none.
+    pub(super) fn sections(&self, key: &str, known: &[&str]) -> Result<Vec<Self>, GlueError> {
+        let elements = self.array(key)?.unwrap_or_default().iter();
+        let sections = elements.map(|element| match element.get_ref() {
+            DeValue::Table(table) => {
+                Self::open(self.source, format!("`{key}`"), table, element.span(), known)
+            }
+            other => Err(self.wrong_type(key, element, "a list of tables", other)),
+        });
+        sections.collect()
+    }
+
+    /// The members of a table, with the places of their names.
+    pub(super) fn members(&self, key: &str) -> Result<Vec<Member<'t>>, GlueError> {
+        let Some(value) = self.get(key) else {
+            return Ok(Vec::new());
+        };
+        match value.get_ref() {
+            DeValue::Table(table) => Ok(members_of(table)),
+            other => Err(self.wrong_type(key, value, "a table", other)),
+        }
+    }
+
+    /// One of `words`.
+    pub(super) fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<At<T>>, GlueError> {
+        let Some(text) = self.text(key)? else {
+            return Ok(None);
+        };
+        let value = self.source.word(key, &text, words)?;
+        let span = text.span;
+        Ok(Some(At { value, span }))
     }
 
     /// The tables under `key` by name, with the places of their names.
@@ -176,6 +257,23 @@ impl<'t> Section<'t> {
         );
         self.source.error(&at.span(), message)
     }
+}
+
+/// A name in a table, and what it stands for.
+pub(super) type Member<'t> = (At<&'t str>, &'t Spanned<DeValue<'t>>);
+
+/// In the order of the file.
+pub(super) fn members_of<'t>(table: &'t DeTable<'t>) -> Vec<Member<'t>> {
+    let member = |(name, value): (&'t Spanned<DeString<'t>>, _)| {
+        let name = At {
+            value: name.get_ref().as_ref(),
+            span: name.span(),
+        };
+        (name, value)
+    };
+    let mut members: Vec<_> = table.iter().map(member).collect();
+    members.sort_by_key(|(name, _)| name.span.start);
+    members
 }
 
 fn type_name(value: &DeValue<'_>) -> &'static str {

@@ -45,7 +45,7 @@ impl Drop for Held {
 }
 
 /// Reads all of a body, or says which bound it broke.
-pub(super) async fn collect(
+pub(crate) async fn collect(
     body: Body,
     memory: &Rc<Memory>,
     limits: &Limits,

@@ -8,10 +8,10 @@ use cheops_net::Body;
 use cheops_types::{Code, Limit, Outcome, Problem, SiteName, Visit};
 use futures_util::{StreamExt as _, stream};
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri,
+    HeaderName, HeaderValue, Method, Response, StatusCode, Uri,
     header::{
-        ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_MATCH,
-        IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, LINK, RANGE,
+        ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, IF_MATCH, IF_MODIFIED_SINCE,
+        IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, LINK, RANGE,
     },
     request,
 };
@@ -26,6 +26,7 @@ use crate::{
     head,
     job::Job,
     order::down_visit,
+    replicated::{Places, is_json},
 };
 
 /// Request headers that speak of one site's answer and mean nothing for a merged one.
@@ -161,10 +162,13 @@ async fn read_page(job: &Job, shape: &ListShape, attempt: Attempt) -> (Given, Op
             );
         }
     };
-    let (head, body) = response.into_parts();
+    let (mut head, body) = response.into_parts();
     match collect(body, &job.core.gather_memory, job.core.limits(), &job.core.clock).await {
         Ok((bytes, held)) => {
-            let page = shape.read(bytes.clone()).ok();
+            let mut page = shape.read(bytes.clone()).ok();
+            if let (Some(page), Some(places)) = (&mut page, head.extensions.remove::<Places>()) {
+                mark(job, page, &places);
+            }
             let answer = Answer::Response(Response::from_parts(head, Body::full(bytes)));
             (
                 Given {
@@ -197,12 +201,12 @@ async fn read_page(job: &Job, shape: &ListShape, attempt: Attempt) -> (Given, Op
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) else {
-        return false;
-    };
-    let kind = value.split(';').next().unwrap_or_default().trim();
-    kind.eq_ignore_ascii_case("application/json") || kind.to_ascii_lowercase().ends_with("+json")
+/// Says which items of a site's page are replicas, so that the merged list has each once.
+fn mark(job: &Job, page: &mut ListPage, places: &Places) {
+    let profile = &job.core.world.profile;
+    if let Some(address) = profile.address(&job.service.name, job.head.uri.path()) {
+        page.mark_all(&address.rules(), places.iter());
+    }
 }
 
 fn merged(job: &Job, round: &Round<'_>, given: Vec<Given>, pages: &[Option<ListPage>]) -> Done {

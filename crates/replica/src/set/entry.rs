@@ -10,7 +10,8 @@ pub struct Entry {
     pub state: State,
     /// Destroyed with the entry, when the operation is stable.
     pub credential: Option<Secret>,
-    /// Executed, and to be executed again because an earlier operation came late.
+    /// Has an outcome, and is to be executed again: an earlier operation came late, or it was refused and is
+    /// retried.
     pub redo: bool,
     /// Before this time it is not tried again.
     pub until_ms: u64,
@@ -31,6 +32,14 @@ impl Entry {
 
     pub(crate) fn is_done(&self) -> bool {
         matches!(self.state, State::Done(_))
+    }
+
+    /// Whether it should have executed here and could not.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(
+            self.state,
+            State::Done(Outcome::Refused { .. } | Outcome::Abandoned | Outcome::NoReplica)
+        )
     }
 
     /// Whether the application here has seen its effect, so that a late operation must mind it.
@@ -77,6 +86,8 @@ pub enum Outcome {
     Refused {
         status: u16,
     },
+    /// An operator gave it up.
+    Abandoned,
     /// There is no replica here that it could apply to.
     NoReplica,
     /// It came with the state of another replica.

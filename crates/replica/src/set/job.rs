@@ -54,7 +54,12 @@ pub struct Install {
     /// What had executed where it was read.
     pub at: Vector,
     /// None: the resource is gone.
+    #[serde(with = "crate::bytes::maybe")]
     pub state: Option<Vec<u8>>,
+    /// Of whoever let this site in.
+    pub credential: Option<Secret>,
+    /// What the application said last.
+    pub status: Option<u16>,
     pub tries: u32,
     pub until_ms: u64,
 }

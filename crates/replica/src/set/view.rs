@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use cheops_types::SiteName;
 
-use super::{Entry, Job, Record, Set, Standing, Work};
-use crate::{Conflict, Degraded, LocalId, Member, OpId, Operation, Peer, Phase, State, Token, Vector, Why};
+use super::{Entry, Install, Job, Record, Set, Standing, Work};
+use crate::{
+    Conflict, Degraded, Draft, LocalId, Member, OpId, Operation, Peer, Phase, State, Token, Vector, Why,
+};
 
 /// How an operation stands at the sites of its set, as far as this site knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +65,21 @@ impl Set {
         self.deleted.is_some()
     }
 
+    /// The site that accepted the last operation for the application.
+    pub fn last_writer(&self) -> Option<&SiteName> {
+        self.last.as_ref().map(|last| &last.id.author.site)
+    }
+
+    /// Sites that were removed by force and have not come back.
+    pub fn expelled(&self) -> impl Iterator<Item = &SiteName> {
+        self.expelled.keys()
+    }
+
+    /// The state of another replica that is about to become this one's.
+    pub fn install(&self) -> Option<&Install> {
+        self.install.as_ref()
+    }
+
     /// Whether the state of another replica is about to become this one's.
     pub fn is_installing(&self) -> bool {
         self.install.is_some()
@@ -87,6 +104,11 @@ impl Set {
 
     pub fn conflicts(&self) -> impl Iterator<Item = &Conflict> {
         self.conflicts.values()
+    }
+
+    /// Writes that this site has accepted and not begun.
+    pub fn queue(&self) -> impl Iterator<Item = &Draft> {
+        self.queue.iter()
     }
 
     /// The execution that is under way or in doubt.

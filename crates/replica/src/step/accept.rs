@@ -1,5 +1,7 @@
 //! Writes that this site accepts.
 
+use cheops_types::SiteName;
+
 use super::Step;
 use crate::{
     Answer, Draft, Effect, Entry, Job, OpId, Operation, Outcome, Phase, Reason, Secret, Standing, State,
@@ -9,28 +11,40 @@ use crate::{
 impl Step<'_> {
     /// Queues a write, or says why this site cannot take it. Nothing has executed then.
     pub(super) fn request(&mut self, draft: Draft) {
-        match self.objection(&draft.verb) {
-            Some(answer) => self.answer(draft.token, answer),
-            None => self.set.queue.push_back(draft),
+        if let Some(answer) = self.objection(&draft.verb) {
+            return self.answer(draft.token, answer);
         }
+        // An operator makes this side the one that goes on.
+        self.set.standing = Standing::Member;
+        self.set.queue.push_back(draft);
     }
 
     fn objection(&self, verb: &Verb) -> Option<Answer> {
         let set = &*self.set;
         let leaving = set.members.get(self.here()).is_none_or(|me| me.leaving.is_some());
-        if set.standing != Standing::Member || leaving {
+        // A site that leaves may still let others in: where all leave at once, that is the way on.
+        let may_enter = matches!(verb, Verb::Join { .. });
+        // A site that was removed may remove those that removed it: they may be lost.
+        let is_in = match set.standing {
+            Standing::Member => !leaving || may_enter,
+            Standing::Expelled => matches!(verb, Verb::Expel { .. }),
+            Standing::Left => false,
+        };
+        if !is_in {
             return Some(Answer::NotHere(Reason::NotMember));
         }
         if set.deleted.is_some() && verb.is_for_application() {
             return Some(Answer::Gone);
         }
-        let member = |site| set.members.get(site).filter(|member| member.leaving.is_none());
+        let stays = |site: &SiteName| set.members.get(site).is_some_and(|it| it.leaving.is_none());
+        let is_needed = |site: &SiteName| set.members.keys().all(|other| other == site || !stays(other));
         match verb {
             Verb::Create(_) => Some(Answer::NotHere(Reason::Meaningless)),
-            Verb::Join { site, .. } if set.members.contains_key(site) => {
+            // A site may stay after all, where there would be none left.
+            Verb::Join { site, .. } if set.members.contains_key(site) && !self.is_last(site) => {
                 Some(Answer::NotHere(Reason::Meaningless))
             }
-            Verb::Leave { site } if member(site).is_none() || set.members.len() < 2 => {
+            Verb::Leave { site } if !stays(site) || is_needed(site) => {
                 Some(Answer::NotHere(Reason::Meaningless))
             }
             Verb::Expel { site } if !set.members.contains_key(site) || site == self.here() => {
@@ -44,6 +58,12 @@ impl Step<'_> {
             _ if set.local.is_none() => Some(Answer::NotHere(Reason::NoReplica)),
             _ => None,
         }
+    }
+
+    /// Whether `site` is this one, and all members were told to leave, each by another at the same time.
+    fn is_last(&self, site: &SiteName) -> bool {
+        let mut members = self.set.members.values();
+        site == self.here() && members.all(|member| member.leaving.is_some())
     }
 
     /// Begins with the next write of the queue. False when there is none that can begin.
@@ -74,7 +94,7 @@ impl Step<'_> {
             self.start(work);
         } else {
             let (token, id) = (op.token, op.id.clone());
-            self.insert(op, None);
+            self.insert(op, credential);
             self.note(&id);
             self.answer(token, Answer::Noted { operation: id });
         }
@@ -82,12 +102,13 @@ impl Step<'_> {
     }
 
     /// Makes an operation of a draft: it comes after everything that has executed here.
-    fn record(&mut self, draft: Draft) -> (Operation, Option<Secret>) {
+    pub(super) fn record(&mut self, draft: Draft) -> (Operation, Option<Secret>) {
         let author = self.set.author(self.site);
         let seq = self.set.held.last(&author) + 1;
         let mut verb = draft.verb;
         if let Verb::Join { site, stay } = &mut verb {
-            *stay = self.set.passages.get(site).map_or(1, |passage| passage.stay + 1);
+            let next = self.set.passages.get(site).map_or(1, |passage| passage.stay + 1);
+            *stay = self.set.members.get(site).map_or(next, |member| member.stay);
         }
         let op = Operation {
             id: OpId { author, seq },
@@ -133,6 +154,7 @@ impl Step<'_> {
         }
         if matches!(op.verb, Verb::Create(_)) {
             self.set.standing = Standing::Left;
+            self.refuse_queue();
             self.effects.push(Effect::Forget);
         }
     }
@@ -163,7 +185,7 @@ impl Step<'_> {
         }
         self.find_losers(&op);
         let entry = Entry::new(op, credential, State::Waiting(crate::Why::Turn));
-        self.set.log.insert(entry.op.rank(), entry);
+        self.set.log.insert(entry);
     }
 
     pub(super) fn start(&mut self, work: Work) {

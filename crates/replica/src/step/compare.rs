@@ -27,7 +27,12 @@ impl Step<'_> {
             return;
         }
         self.set.peer(from).digest = Some((at, digest));
-        if self.own_digest().is_some() {
+        if let Some(digest) = self.own_digest().cloned() {
+            // A replica that is degraded hears what it should be: it may have come to the same.
+            if self.set.peer(from).degraded.is_some() {
+                let at = self.set.done.clone();
+                self.send(from, Content::Digest { at, digest }, false);
+            }
             self.compare();
         } else {
             self.set.check = true;
@@ -44,13 +49,24 @@ impl Step<'_> {
 
     /// If this site is the reference, it sends its state to those that differ.
     fn compare(&mut self) {
-        if self.reference().as_ref() != Some(self.here()) {
-            return;
-        }
         let Some(mine) = self.own_digest().cloned() else {
             return;
         };
         let done = self.set.done.clone();
+        let reference = self.reference();
+        if reference.as_ref() != Some(self.here()) {
+            let theirs = reference.and_then(|site| self.set.peers.get(&site)?.digest.as_ref());
+            if theirs.is_some_and(|(at, digest)| *at == done && *digest == mine) {
+                // It has come to the same, one way or another.
+                self.set.degraded = None;
+            }
+            return;
+        }
+        let heard_of_all = |site| self.set.peers.get(site).is_some_and(|peer| peer.incarnation != 0);
+        if self.set.others(self.here()).iter().all(heard_of_all) {
+            // No replica is any better.
+            self.set.degraded = None;
+        }
         for peer in self.set.peers.values_mut() {
             if let Some((at, digest)) = peer.digest.take_if(|(at, _)| *at == done)
                 && at == done
@@ -61,33 +77,60 @@ impl Step<'_> {
         }
     }
 
-    /// The site that accepted the last operation; if it is gone or has no replica, the first that has.
+    /// The site that accepted the last operation; if it has no replica, or one that lacks what it refused, the
+    /// first that has a good one, or any.
     fn reference(&self) -> Option<SiteName> {
-        let here = self.here();
-        let has_replica = |site: &SiteName| {
-            let local = if site == here {
-                self.set.local.as_ref()
+        let set = &*self.set;
+        let replica = |site: &SiteName| {
+            let member = set.members.get(site)?;
+            let (local, degraded) = if site == self.here() {
+                (&set.local, &set.degraded)
             } else {
-                self.set.peers.get(site).and_then(|peer| peer.local.as_ref())
+                let peer = set.peers.get(site)?;
+                (&peer.local, &peer.degraded)
             };
-            self.set.members.contains_key(site) && local.is_some()
+            local
+                .as_ref()
+                .map(|_| member.leaving.is_none() && degraded.is_none())
         };
-        let last = self.set.last.as_ref().map(|last| last.id.author.site.clone());
-        last.filter(|site| has_replica(site))
-            .or_else(|| self.set.members.keys().find(|site| has_replica(site)).cloned())
+        let last = set.last.as_ref().map(|last| &last.id.author.site);
+        let sites = || last.into_iter().chain(set.members.keys());
+        let good = sites().find(|site| replica(site) == Some(true));
+        good.or_else(|| sites().find(|site| replica(site).is_some()))
+            .cloned()
     }
 
     /// The reference's state, for a replica that differs from it.
     pub(super) fn take_state(&mut self, at: Vector, state: Vec<u8>) {
         if at == self.set.done && self.set.is_quiet() && self.set.deleted.is_none() {
-            self.set.install = Some(Install {
-                token: self.set.birth,
-                recognise: self.set.recognise,
-                at,
-                state: Some(state),
-                tries: 0,
-                until_ms: 0,
-            });
+            self.set.install = Some(self.repair(at, Some(state)));
+        }
+    }
+
+    /// The resource is deleted, and this site's application still has its replica.
+    pub(super) fn begin_removal(&mut self) -> bool {
+        for peer in self.set.peers.values_mut() {
+            peer.want = peer.want.filter(|want| *want == Want::Snapshot);
+        }
+        if std::mem::take(&mut self.set.check) {
+            self.set.install = Some(self.repair(self.set.done.clone(), None));
+            return true;
+        }
+        self.serve(None);
+        false
+    }
+
+    fn repair(&mut self, at: Vector, state: Option<Vec<u8>>) -> Install {
+        Install {
+            // An application that remembers the refused create by its token would refuse this one too.
+            token: self.site.derive(self.set.birth),
+            recognise: self.set.recognise,
+            at,
+            state,
+            credential: None,
+            status: None,
+            tries: 0,
+            until_ms: 0,
         }
     }
 }

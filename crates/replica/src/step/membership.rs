@@ -32,15 +32,51 @@ impl Step<'_> {
         if before.is_some_and(|passage| passage.rank > op.rank()) {
             return false;
         }
-        let stay = stay.unwrap_or_else(|| before.map_or(0, |passage| passage.stay));
         let rank = op.rank();
-        self.set.passages.insert(site.clone(), Passage { rank, stay });
+        let passage = match (stay, before) {
+            (Some(stay), _) => Passage {
+                entered: Some(rank.clone()),
+                rank,
+                stay,
+            },
+            (None, Some(before)) => Passage {
+                rank,
+                ..before.clone()
+            },
+            (None, None) => Passage {
+                rank,
+                stay: 0,
+                entered: None,
+            },
+        };
+        self.set.passages.insert(site.clone(), passage);
         true
+    }
+
+    /// Whether the site has come in again after it was removed by `op`. Only that undoes a removal: a leave at
+    /// the same time does not.
+    fn has_returned_since(&self, op: &Operation, site: &SiteName) -> bool {
+        let passage = self.set.passages.get(site);
+        passage
+            .and_then(|passage| passage.entered.as_ref())
+            .is_some_and(|entered| *entered > op.rank())
     }
 
     fn join(&mut self, op: &Operation, site: &SiteName, stay: u32) {
         self.set.epoch = self.set.epoch.max(op.epoch);
-        if !self.passes(op, site, Some(stay)) || self.set.members.get(site).is_some_and(|m| m.stay >= stay) {
+        if !self.passes(op, site, Some(stay)) {
+            return;
+        }
+        if let Some(member) = self
+            .set
+            .members
+            .get_mut(site)
+            .filter(|member| member.stay >= stay)
+        {
+            if member.stay == stay && member.leaving.take().is_some() {
+                // It stays after all. It may have deleted its replica meanwhile.
+                self.set.check = true;
+            }
             return;
         }
         self.set.expelled.remove(site);
@@ -72,7 +108,8 @@ impl Step<'_> {
     fn expel(&mut self, op: &Operation, site: &SiteName) {
         let epoch = op.epoch + 1;
         self.set.epoch = self.set.epoch.max(epoch);
-        if !self.passes(op, site, None) {
+        self.passes(op, site, None);
+        if self.has_returned_since(op, site) {
             return;
         }
         if site == self.here() {
@@ -112,11 +149,12 @@ impl Step<'_> {
         let me = set.members.get(self.here());
         let leave = me.and_then(|me| me.leaving.as_ref());
         let all_hold = || {
-            set.others(self.here()).iter().all(|site| {
-                set.peers
-                    .get(site)
-                    .is_some_and(|peer| peer.held.covers(&set.held))
-            })
+            let others = set.others(self.here());
+            let holds = |site| {
+                let peer = set.peers.get(site);
+                peer.is_some_and(|peer| peer.held.covers(&set.held))
+            };
+            !others.is_empty() && others.iter().all(holds)
         };
         set.standing == Standing::Member
             && leave.is_some_and(|id| set.done.includes(id))

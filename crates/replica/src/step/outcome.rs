@@ -124,6 +124,11 @@ impl Step<'_> {
         let now_ms = self.now_ms();
         self.set.job = None;
         if let Some(entry) = self.set.entry_mut(id) {
+            if entry.redo && entry.has_failed() {
+                // It is done for the others and holds up what follows: one try, then the repair.
+                entry.redo = false;
+                return;
+            }
             entry.until_ms = now_ms
                 + match why {
                     Why::Blocked { .. } | Why::NeedsCredentials => tuning.blocked_retry_ms,
@@ -163,6 +168,10 @@ impl Step<'_> {
         }
         match found {
             Found::Here(local) => self.has_executed(Some(local)),
+            Found::Nowhere if matches!(job.work, Work::Replay { .. }) => {
+                // It begins anew, if it still has to and may.
+                self.set.job = None;
+            }
             Found::Nowhere => {
                 if let Some(job) = &mut self.set.job {
                     job.tries = 0;
@@ -221,11 +230,15 @@ impl Step<'_> {
     /// A create gives this site its replica. Where the answer does not name it, the id is the chosen one.
     fn arrived(&mut self, op: &Operation, local: Option<LocalId>) {
         if matches!(op.verb, Verb::Create(_)) {
-            self.set.local = local
-                .or_else(|| self.set.record.name.as_deref().map(LocalId::new))
-                .or_else(|| Some(LocalId::new(self.set.record.meta.as_str())));
+            self.set.local = Some(local.unwrap_or_else(|| self.chosen_id()));
             self.moved();
         }
+    }
+
+    /// The id of a replica that an agent or the client chose.
+    pub(super) fn chosen_id(&self) -> LocalId {
+        let record = &self.set.record;
+        LocalId::new(record.name.as_deref().unwrap_or(record.meta.as_str()))
     }
 
     pub(super) fn degrade(&mut self, operation: Option<OpId>, status: u16) {
@@ -244,27 +257,6 @@ impl Step<'_> {
                 self.tell_all();
             }
             _ => self.doubt(),
-        }
-    }
-
-    /// A credential for an operation that waits for one.
-    pub(super) fn credential(&mut self, id: &OpId, credential: Secret) {
-        if let Some(entry) = self.set.entry_mut(id) {
-            entry.credential = Some(credential);
-            entry.until_ms = 0;
-            if entry.state == State::Waiting(Why::NeedsCredentials) {
-                entry.state = State::Waiting(Why::Turn);
-            }
-        }
-    }
-
-    /// Everything that waits for its next try is tried now.
-    pub(super) fn retry_now(&mut self) {
-        for entry in self.set.log.values_mut() {
-            entry.until_ms = 0;
-        }
-        if let Some(install) = &mut self.set.install {
-            install.until_ms = 0;
         }
     }
 }

@@ -38,7 +38,7 @@ impl Step<'_> {
         let bytes: u64 = self.set.log.values().map(|entry| entry.op.bytes()).sum();
         let mut excess = bytes.saturating_sub(self.context.tuning.log_max_bytes);
         while excess > 0 {
-            let Some((rank, entry)) = self.set.log.first_key_value() else {
+            let Some((rank, entry)) = self.set.log.first() else {
                 return;
             };
             let is_held = self.set.peers.values().any(|peer| peer.held.includes(&rank.id));

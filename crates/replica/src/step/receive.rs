@@ -28,7 +28,9 @@ pub fn receive(site: &mut Site, message: Message, context: &Context<'_>) -> (Opt
         return (None, Vec::new());
     };
     let effects = step(site, &mut set, Event::Message(message), context);
-    (Some(set), effects)
+    // A beginning that could not be taken, because its time is too far ahead, comes again.
+    let has_begun = !set.held.is_empty();
+    (has_begun.then_some(set), effects)
 }
 
 /// Whether the sender means a store that this site has lost.
@@ -79,15 +81,33 @@ impl Step<'_> {
             self.learn_leaving(&from, &report);
             return self.told_expelled(epoch, &report);
         }
-        if !self.set.members.contains_key(&from) || self.set.standing != Standing::Member {
+        let is_stranger = !self.set.members.contains_key(&from);
+        if is_stranger
+            && self.set.held.is_empty()
+            && let Content::Operations(carried) = content
+        {
+            // The beginning of the set, from any holder: one that joined later is no member yet here.
+            self.take(carried);
+            self.tell.insert(from);
+            return;
+        }
+        if is_stranger || self.set.standing != Standing::Member {
             return self.stranger(&from, epoch, &report, content);
         }
         let known = self.set.peer(&from).incarnation;
         let is_stale = report.incarnation < known || !self.is_current_stay(&from, &report);
         if is_stale {
-            // Unless it is this site that is behind: it was removed, and is back, without having heard.
-            if let Content::Snapshot(snapshot) = content {
-                self.return_with(&from, epoch, *snapshot);
+            // Unless it is this site that is behind: one of the two was removed, and is back, without this one
+            // having heard.
+            let is_back = self
+                .set
+                .members
+                .get(&from)
+                .is_some_and(|it| it.stay < report.stay);
+            match content {
+                Content::Snapshot(snapshot) if is_back => self.take_snapshot(&from, epoch, *snapshot),
+                Content::Snapshot(snapshot) => self.return_with(&from, epoch, *snapshot),
+                _ => {}
             }
             return;
         }
@@ -126,9 +146,10 @@ impl Step<'_> {
         // A site that knows nothing of the set still needs to be brought in.
         if !(peer.needs_snapshot && report.held.is_empty()) {
             peer.learn(&report.held, &report.done, &done);
+            // Of one that has lost its store, this is what tells it about its own replica.
+            peer.local.clone_from(&report.local);
+            peer.degraded.clone_from(&report.degraded);
         }
-        peer.local.clone_from(&report.local);
-        peer.degraded.clone_from(&report.degraded);
         peer.left |= report.left;
         let moved = before != (peer.held.clone(), peer.done.clone());
         if moved {

@@ -1,7 +1,7 @@
 //! What an operation's outcome changes, and who lost.
 
 use super::Step;
-use crate::{Cause, Conflict, Effect, OpId, Operation, Outcome, State, Verb, loser};
+use crate::{Cause, Conflict, Degraded, Effect, OpId, Operation, Outcome, State, Verb, loser};
 
 impl Step<'_> {
     /// An operation has its outcome here.
@@ -11,9 +11,8 @@ impl Step<'_> {
         };
         entry.tries = 0;
         entry.until_ms = 0;
-        if std::mem::take(&mut entry.redo) {
-            self.set.digest = None;
-            return;
+        if entry.redo {
+            return self.conclude_again(id, outcome);
         }
         entry.state = State::Done(outcome);
         let op = entry.op.clone();
@@ -22,18 +21,36 @@ impl Step<'_> {
         if op.verb.is_for_application() && self.set.last.as_ref().is_none_or(|last| *last < op.rank()) {
             self.set.last = Some(op.rank());
         }
-        if matches!(op.verb, Verb::Delete) && outcome == Outcome::Executed {
+        if matches!(op.verb, Verb::Delete) {
+            // Also where the application keeps its replica: it is one too many then.
             self.set.deleted = Some(id.clone());
-            self.set.degraded = None;
-            if self.set.local.take().is_some() {
-                self.moved();
+            if outcome == Outcome::Executed {
+                self.set.degraded = None;
+                if self.set.local.take().is_some() {
+                    self.moved();
+                }
             }
             // Nothing is executed after a delete, also not once more.
-            for entry in self.set.log.values_mut() {
-                entry.redo = false;
-            }
+            self.set.log.change(|entry| std::mem::take(&mut entry.redo));
         }
         self.tell_all();
+    }
+
+    /// An operation that had its outcome was executed once more.
+    fn conclude_again(&mut self, id: &OpId, outcome: Outcome) {
+        self.set.digest = None;
+        let Some(entry) = self.set.entry_mut(id) else {
+            return;
+        };
+        entry.redo = false;
+        if !entry.has_failed() {
+            return;
+        }
+        entry.state = State::Done(outcome);
+        let is_cause = |degraded: &Degraded| degraded.operation.as_ref() == Some(id);
+        if outcome == Outcome::Executed && self.set.degraded.as_ref().is_some_and(is_cause) {
+            self.set.degraded = None;
+        }
     }
 
     pub(super) fn moved(&mut self) {

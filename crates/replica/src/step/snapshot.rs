@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use cheops_types::SiteName;
 
 use super::Step;
-use crate::{
-    Attempt, Content, Digest, Entry, Install, LocalId, Member, Outcome, Recognise, Set, Snapshot, State,
-    Want, Why, Work,
-};
+use crate::{Content, Digest, Entry, Install, Member, Outcome, Rank, Set, Snapshot, State, Want, Why, Work};
 
 impl Step<'_> {
     /// Reads this site's replica when somebody wants it and it is at rest.
@@ -16,6 +13,9 @@ impl Step<'_> {
         let wanted = self.set.check || self.set.peers.values().any(|peer| peer.want.is_some());
         if !wanted || !self.set.is_quiet() {
             return false;
+        }
+        if self.set.local.is_some() && self.set.deleted.is_some() {
+            return self.begin_removal();
         }
         if self.set.local.is_some() {
             self.start(Work::Read);
@@ -26,21 +26,33 @@ impl Step<'_> {
             self.serve(None);
             return false;
         }
-        for peer in self.set.peers.values_mut() {
-            peer.want = None;
-        }
+        self.serve_without_replica();
         if self.set.check {
             self.publish_digest(&Digest(Vec::new()));
         }
         false
     }
 
+    /// This site could not make its replica. Whoever begins anew gets its state from another site; if there is
+    /// none, it gets the record alone, and keeps the replica that it may have from before.
+    fn serve_without_replica(&mut self) {
+        let has_replica: Vec<_> = self
+            .set
+            .others(self.site.name())
+            .into_iter()
+            .filter(|site| self.set.remote(site).is_some())
+            .collect();
+        for (site, peer) in &mut self.set.peers {
+            let is_only_hope = has_replica.iter().all(|other| other == site);
+            peer.want = peer.want.filter(|want| *want == Want::Snapshot && is_only_hope);
+        }
+        self.serve(None);
+    }
+
     pub(super) fn read(&mut self, ticket: u64, state: Option<(Vec<u8>, Digest)>) {
-        let is_current = |job: &crate::Job| job.ticket == ticket && matches!(job.work, Work::Read);
-        if !self.set.job.as_ref().is_some_and(is_current) {
+        if !self.has_read(ticket) {
             return;
         }
-        self.set.job = None;
         let Some((state, digest)) = state else {
             // Not again at once: whoever still wants it asks again.
             self.set.check = false;
@@ -55,8 +67,25 @@ impl Step<'_> {
         self.publish_digest(&digest);
     }
 
+    /// The replica is not there: somebody deleted it without telling. The others are asked for its state.
+    pub(super) fn vanished(&mut self, ticket: u64) {
+        if self.has_read(ticket) {
+            self.set.local = None;
+            self.set.check = true;
+            self.degrade(None, 404);
+            self.moved();
+            self.tell_all();
+        }
+    }
+
+    /// Ends the read of this ticket. False when it no longer counts.
+    fn has_read(&mut self, ticket: u64) -> bool {
+        let is_current = |job: &mut crate::Job| job.ticket == ticket && matches!(job.work, Work::Read);
+        self.set.job.take_if(is_current).is_some()
+    }
+
     /// Sends the state to those that want it.
-    fn serve(&mut self, state: Option<&[u8]>) {
+    pub(super) fn serve(&mut self, state: Option<&[u8]>) {
         for site in self.set.others(&self.here().clone()) {
             match self.set.peer(&site).want.take() {
                 Some(Want::Snapshot) => {
@@ -72,7 +101,7 @@ impl Step<'_> {
                 None => {}
             }
         }
-        if state.is_none() {
+        if self.set.deleted.is_some() {
             self.set.check = false;
         }
     }
@@ -80,9 +109,8 @@ impl Step<'_> {
     fn snapshot(&self, to: &SiteName, state: Option<Vec<u8>>) -> Snapshot {
         let set = &*self.set;
         let joined = set.members.get(to).and_then(|member| member.joined.as_ref());
-        let token = joined
-            .and_then(|id| set.entry(id))
-            .map_or(set.birth, |entry| entry.op.token);
+        let joined = joined.and_then(|id| set.entry(id));
+        let token = joined.map_or(set.birth, |entry| entry.op.token);
         Snapshot {
             record: set.record.clone(),
             members: set.members.clone(),
@@ -100,6 +128,7 @@ impl Step<'_> {
             log: set.log.values().cloned().collect(),
             conflicts: set.conflicts.values().cloned().collect(),
             dismissed: set.dismissed.clone(),
+            credential: joined.and_then(|entry| entry.credential.clone()),
             yours: set.peers.get(to).and_then(|peer| peer.local.clone()),
         }
     }
@@ -113,7 +142,7 @@ impl Step<'_> {
         let set = &*self.set;
         let is_ahead = snapshot.at.covers(&set.done) && snapshot.at != set.done;
         if is_ahead && set.job.is_none() && set.install.is_none() && self.is_in_time(&snapshot) {
-            self.adopt(from, epoch, snapshot);
+            self.begin_with(from, epoch, snapshot);
         }
     }
 
@@ -130,10 +159,12 @@ impl Step<'_> {
         });
         // Of the time outside only the replica and the conflicts remain.
         let mut fresh = Set::new(snapshot.record.clone(), snapshot.members.clone());
+        fresh.log = std::mem::take(&mut self.set.log);
+        fresh.log.clear();
         fresh.local = self.set.local.take();
         fresh.conflicts = std::mem::take(&mut self.set.conflicts);
         *self.set = fresh;
-        self.adopt(from, epoch, snapshot);
+        self.begin_with(from, epoch, snapshot);
     }
 
     /// Takes note of the snapshot's time. One that is too far ahead is not taken now; it comes again.
@@ -146,13 +177,15 @@ impl Step<'_> {
     }
 
     fn was_let_in_again(&self, snapshot: &Snapshot) -> bool {
-        let stay = |members: &BTreeMap<SiteName, Member>| members.get(self.here()).map(|member| member.stay);
-        stay(&snapshot.members) > stay(&self.set.members)
+        stay(&snapshot.members, self.here()) > stay(&self.set.members, self.here())
     }
 
-    fn adopt(&mut self, from: &SiteName, epoch: u64, snapshot: Snapshot) {
+    fn begin_with(&mut self, from: &SiteName, epoch: u64, snapshot: Snapshot) {
         let set = &mut *self.set;
         set.epoch = set.epoch.max(epoch);
+        // What a site had in an earlier stay, it has given up.
+        set.peers
+            .retain(|site, _| stay(&set.members, site) == stay(&snapshot.members, site));
         set.members = snapshot.members;
         set.expelled = snapshot.expelled;
         set.passages = snapshot.passages;
@@ -161,18 +194,30 @@ impl Step<'_> {
         set.last = snapshot.last;
         set.held.join(&snapshot.at);
         set.pruned.join(&snapshot.pruned);
-        set.log.retain(|rank, _| !snapshot.pruned.includes(&rank.id));
+        let stale = |rank: &Rank| snapshot.pruned.includes(&rank.id);
+        for rank in set
+            .log
+            .iter()
+            .map(|(rank, _)| rank.clone())
+            .filter(stale)
+            .collect::<Vec<_>>()
+        {
+            set.log.remove(&rank);
+        }
         set.local = set.local.take().or(snapshot.yours);
         set.dismissed.extend(snapshot.dismissed);
         for conflict in snapshot.conflicts {
             set.conflicts.entry(conflict.loser.id.clone()).or_insert(conflict);
         }
         set.conflicts.retain(|id, _| !set.dismissed.contains(id));
-        set.install = Some(Install {
+        let has_state = snapshot.state.is_some() || snapshot.deleted.is_some();
+        set.install = has_state.then_some(Install {
             token: snapshot.token,
             recognise: snapshot.recognise,
             at: snapshot.at.clone(),
             state: snapshot.state,
+            credential: snapshot.credential,
+            status: None,
             tries: 0,
             until_ms: 0,
         });
@@ -189,8 +234,9 @@ impl Step<'_> {
                 .witness(entry.op.time, now_ms, self.context.tuning.ahead_max_ms);
             if snapshot.at.includes(&entry.op.id) {
                 let state = State::Done(Outcome::Installed);
-                let known = self.set.log.entry(rank);
-                known.or_insert_with(|| Entry::new(entry.op, entry.credential, state));
+                if self.set.log.at(&rank).is_none() {
+                    self.set.log.insert(Entry::new(entry.op, entry.credential, state));
+                }
             } else if self.set.held.precedes(&entry.op.id) {
                 let id = entry.op.id.clone();
                 self.insert(entry.op, entry.credential);
@@ -201,86 +247,12 @@ impl Step<'_> {
                 }
             }
         }
+        if !has_state {
+            self.begin_without_state(&snapshot.at);
+        }
     }
+}
 
-    pub(super) fn install_ended(&mut self, attempt: Attempt) {
-        let now_ms = self.now_ms();
-        let tuning = self.context.tuning;
-        let Some(install) = &mut self.set.install else {
-            self.set.job = None;
-            return;
-        };
-        match attempt {
-            Attempt::Unknown
-            | Attempt::Answered {
-                status: 500 | 502 | 504,
-                ..
-            } => self.doubt(),
-            Attempt::Answered {
-                status: 200..=399,
-                local,
-            } => {
-                self.set.job = None;
-                self.installed(local);
-            }
-            Attempt::Answered {
-                status: 404 | 410, ..
-            } if install.state.is_none() => {
-                self.set.job = None;
-                self.installed(None);
-            }
-            Attempt::Answered { status: 404, .. } if self.set.local.is_some() => {
-                // The replica that was to be overwritten is not there: it is made anew. The application may
-                // remember the token of the first time.
-                install.token = self.site.derive(install.token);
-                self.set.job = None;
-                self.set.local = None;
-            }
-            Attempt::Answered { status: 409, .. }
-                if install.recognise == Recognise::ChosenId && self.set.local.is_none() =>
-            {
-                // Its own work of an earlier attempt: it may not be this state, so it is set to it.
-                self.set.job = None;
-                self.set.local = Some(LocalId::new(self.set.record.meta.as_str()));
-            }
-            Attempt::Answered { status, .. } if matches!(status, 400 | 405 | 409 | 413 | 415 | 422) => {
-                self.set.job = None;
-                self.degrade(None, status);
-                self.installed(None);
-            }
-            Attempt::Answered { .. } | Attempt::NotSent => {
-                install.until_ms = now_ms + tuning.retry_ms(install.tries);
-                install.tries += 1;
-                self.set.job = None;
-            }
-        }
-    }
-
-    /// The state of another replica is this one's now, or was refused for good.
-    pub(super) fn installed(&mut self, local: Option<LocalId>) {
-        let Some(install) = self.set.install.take() else {
-            return;
-        };
-        let set = &mut *self.set;
-        if install.state.is_none() {
-            set.local = None;
-        } else if local.is_some() {
-            set.local = local;
-            set.degraded = None;
-        }
-        set.done.join(&install.at);
-        set.digest = None;
-        for entry in set
-            .log
-            .values_mut()
-            .filter(|entry| install.at.includes(&entry.op.id))
-        {
-            entry.redo = false;
-            if !entry.is_done() {
-                entry.state = State::Done(Outcome::Installed);
-            }
-        }
-        self.moved();
-        self.tell_all();
-    }
+fn stay(members: &BTreeMap<SiteName, Member>, site: &SiteName) -> Option<u32> {
+    members.get(site).map(|member| member.stay)
 }

@@ -4,7 +4,7 @@ use cheops_types::SiteName;
 
 use super::Step;
 use crate::{
-    Effect, Execution, Form, LocalId, Need, OpId, Operation, Outcome, Phase, Presence, Recognise, Relation,
+    Effect, Entry, Execution, Form, LocalId, Need, OpId, Operation, Outcome, Phase, Presence, Recognise, Relation,
     Secret, Standing, State, Token, Verb, Why, Work, relation,
 };
 
@@ -23,7 +23,7 @@ impl Step<'_> {
         if self.set.job.is_some() {
             return self.resolve_doubt();
         }
-        if self.set.standing == Standing::Expelled {
+        if self.set.standing != Standing::Member {
             return self.refuse_queue();
         }
         while self.set.job.is_none() {
@@ -63,10 +63,28 @@ impl Step<'_> {
             }
         }
         let Some(id) = next else {
+            self.wait_for_needs();
             return false;
         };
         self.replay(&id, deleting);
         true
+    }
+
+    /// What is due and must wait for another resource is woken by that one, not by the clock.
+    fn wait_for_needs(&mut self) {
+        let is_due = |entry: &Entry| {
+            let waits = matches!(
+                entry.state,
+                State::Waiting(Why::Retry { .. } | Why::Blocked { .. })
+            );
+            waits && entry.until_ms <= self.now_ms() && !self.needs_are_met(&entry.op.needs)
+        };
+        let due = self.set.log.values().filter(|entry| is_due(entry));
+        for id in due.map(|entry| entry.op.id.clone()).collect::<Vec<_>>() {
+            if let Some(entry) = self.set.entry_mut(&id) {
+                entry.state = State::Waiting(Why::Turn);
+            }
+        }
     }
 
     fn is_ready(&self, op: &Operation, state: State, until_ms: u64, deleting: bool) -> bool {
@@ -114,7 +132,7 @@ impl Step<'_> {
             verb if !verb.is_for_application() => self.note(id),
             Verb::Delete if self.set.local.is_none() => self.conclude(id, Outcome::Executed),
             Verb::Delete => self.start(Work::Replay { id: id.clone() }),
-            _ if deleting && !redo => self.conclude(id, Outcome::Superseded),
+            _ if deleting => self.conclude(id, Outcome::Superseded),
             Verb::Create(_) if self.set.local.is_some() => self.conclude(id, Outcome::Covered),
             Verb::Create(_) => self.start(Work::Replay { id: id.clone() }),
             _ if self.set.local.is_none() => self.conclude(id, Outcome::NoReplica),
@@ -145,7 +163,6 @@ impl Step<'_> {
             self.set
                 .log
                 .range(&rank..)
-                .map(|(_, entry)| entry)
                 .filter(|entry| entry.op.id != op.id && entry.has_executed())
         };
         if later().any(|entry| relation(op, &entry.op) == Relation::Whole) {
@@ -166,6 +183,15 @@ impl Step<'_> {
         Place::Before(again[1..].iter().map(|op| op.id.clone()).collect())
     }
 
+    /// What has executed here and must execute again after an operation that takes its place before it.
+    /// None when it has no place, or needs none.
+    pub(super) fn followers(&self, op: &Operation) -> Option<Vec<OpId>> {
+        match self.place(op) {
+            Place::Before(followers) => Some(followers),
+            Place::Covered | Place::Impossible => None,
+        }
+    }
+
     fn begin_install(&mut self) -> bool {
         let now_ms = self.now_ms();
         let Some(install) = &self.set.install else {
@@ -174,8 +200,11 @@ impl Step<'_> {
         if install.until_ms > now_ms {
             return false;
         }
-        if install.state.is_none() && self.set.local.is_none() {
-            self.installed(None);
+        let me = self.set.members.get(self.here());
+        let leaves = me.is_some_and(|me| me.leaving.is_some());
+        if self.set.local.is_none() && (leaves || install.state.is_none()) {
+            // There is nothing to delete, or nothing to be made any more.
+            self.install_without_replica();
         } else {
             self.start(Work::Install);
         }
@@ -195,10 +224,15 @@ impl Step<'_> {
                 .is_some_and(|other| other.leaving.is_none())
         };
         let others = set.others(self.here());
-        let others_can_do_without = others
-            .iter()
-            .filter(stays)
-            .all(|site| set.peers.get(site).is_some_and(|peer| peer.done.includes(&leave)));
+        let has_executed = |site| set.peers.get(site).is_some_and(|peer| peer.done.includes(&leave));
+        let has_replica = |site| {
+            let peer = set.peers.get(site);
+            peer.is_some_and(|peer| peer.local.is_some() && peer.degraded.is_none())
+        };
+        let mut staying = others.iter().filter(stays);
+        // The last good replica is not deleted: all may have been told to leave at the same time, or those that
+        // stay may have refused something. Then they are repaired first.
+        let others_can_do_without = staying.clone().any(has_replica) && staying.all(has_executed);
         if set.local.is_none() || set.install.is_some() || !others_can_do_without {
             return false;
         }
@@ -258,15 +292,22 @@ impl Step<'_> {
                 let (form, recognise) = match (install.state.clone(), local.cloned()) {
                     (Some(state), Some(local)) => (Form::Overwrite { state, local }, Recognise::Nothing),
                     (Some(state), None) => (Form::CreateFrom { state }, install.recognise),
-                    (None, local) => (Form::Delete { local: local? }, Recognise::Nothing),
+                    (None, local) => {
+                        let (request, local) = (None, local?);
+                        (Form::Delete { request, local }, Recognise::Nothing)
+                    }
                 };
-                (install.token, recognise, Some(form), None)
+                (install.token, recognise, Some(form), install.credential.clone())
             }
             Work::Vacate { token } => {
                 let form = Form::Delete {
+                    request: None,
                     local: local?.clone(),
                 };
-                (*token, Recognise::Nothing, Some(form), None)
+                let me = self.set.members.get(self.here());
+                let leave = me.and_then(|me| self.set.entry(me.leaving.as_ref()?));
+                let credential = leave.and_then(|leave| leave.credential.clone());
+                (*token, Recognise::Nothing, Some(form), credential)
             }
             Work::Read => (Token(0), Recognise::Nothing, None, None),
         })
@@ -325,7 +366,8 @@ impl Step<'_> {
         }
     }
 
-    fn refuse_queue(&mut self) {
+    /// Nothing that waits can be accepted any more.
+    pub(super) fn refuse_queue(&mut self) {
         for draft in std::mem::take(&mut self.set.queue) {
             self.answer(draft.token, crate::Answer::NotHere(crate::Reason::NotMember));
         }
@@ -347,6 +389,7 @@ fn form(op: &Operation, local: Option<&LocalId>) -> Option<Form> {
             request: op.request.clone(),
         },
         Verb::Delete => Form::Delete {
+            request: Some(op.request.clone()),
             local: local?.clone(),
         },
         _ => Form::Repeat {

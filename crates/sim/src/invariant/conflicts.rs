@@ -10,6 +10,7 @@ use crate::World;
 pub fn check(world: &mut World, main: usize, meta: &MetaId) {
     let excused = world.plan.has_small_log()
         || world.plan.membership
+        || world.oracle.adopted.contains(meta)
         || world.oracle.forced.contains(meta)
         || !world.oracle.lost.is_empty();
     if excused {
@@ -22,9 +23,15 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
     for a in operations.values() {
         for b in operations.values() {
             let concurrent = a.id != b.id && !a.after.includes(&b.id) && !b.after.includes(&a.id);
-            if concurrent && loses(a, b) {
+            let both = a.verb.is_for_application() && b.verb.is_for_application();
+            if concurrent && both && loses(a, b) {
                 expected.insert(a.id.clone());
             }
+        }
+    }
+    for op in operations.values() {
+        if let Verb::Dismiss { loser } = &op.verb {
+            expected.remove(loser);
         }
     }
     let members: Vec<_> = world.nodes[main].disk.sets[meta]

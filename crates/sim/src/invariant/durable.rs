@@ -37,3 +37,16 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
         }
     }
 }
+
+/// No site counts itself to the set any more.
+pub fn no_member(world: &mut World, meta: &MetaId) {
+    let was_created = world.oracle.accepted.values().any(|(of, _)| of == meta);
+    let is_deleted = world
+        .nodes
+        .iter()
+        .any(|node| node.set(meta).is_some_and(cheops_replica::Set::is_deleted));
+    if was_created && !is_deleted && world.oracle.lost.is_empty() {
+        let what = format!("durable: {meta} was acknowledged and has no member left");
+        world.oracle.violation(what);
+    }
+}

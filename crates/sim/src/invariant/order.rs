@@ -15,6 +15,7 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
         return;
     };
     let mut ordered: Vec<&Operation> = operations.values().collect();
+    ordered.retain(|op| op.verb.is_for_application());
     ordered.sort_by_key(|op| (op.time, op.id.author.site.clone(), op.id.seq));
     let mut expected = Some(Resource::default());
     for op in &ordered {

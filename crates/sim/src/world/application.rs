@@ -125,12 +125,19 @@ impl World {
 
     pub(super) fn read(&mut self, at: usize, set: &MetaId, ticket: u64, local: &LocalId) {
         let failed = !self.healed && self.rng.chance(self.plan.app_fails);
-        let state = self.nodes[at].app.read(local).filter(|_| !failed);
+        let state = self.nodes[at].app.read(local);
+        let event = match state {
+            None if !failed => Event::Missing { ticket },
+            state => Event::Read {
+                ticket,
+                state: state.filter(|_| !failed),
+            },
+        };
         let happening = Happening::Answer {
             node: at,
             life: self.nodes[at].life,
             set: set.clone(),
-            event: Box::new(Event::Read { ticket, state }),
+            event: Box::new(event),
             ends: None,
         };
         let delay_ms = self.rng.between(1, 20);

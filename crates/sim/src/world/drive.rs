@@ -1,13 +1,13 @@
 //! What an agent does with the engine: step, commit, release — and crash at every moment between.
 
-use cheops_replica::{Context, Draft, Effect, Event, MetaId, PlainRules, Set, Site, create, step};
+use cheops_replica::{Context, Draft, Effect, Event, MetaId, Need, Set, Site, create, step};
 
 use super::{Happening, World};
-use crate::{Mutant, Node, invariant};
+use crate::{Mutant, Node, invariant, rules::DiskRules};
 
 impl World {
     /// Lets something happen to a set at a node. True when it was committed.
-    pub(super) fn drive(&mut self, at: usize, meta: &MetaId, event: Event) -> bool {
+    pub(crate) fn drive(&mut self, at: usize, meta: &MetaId, event: Event) -> bool {
         self.transact(at, meta, |site, slot, context| match slot {
             Some(set) => step(site, set, event, context),
             None => Vec::new(),
@@ -27,7 +27,7 @@ impl World {
     /// One transaction: a step, its commit and the release of its effects, unless the agent crashes
     /// before or between. Whether it crashes before is decided first, so that only then the disk has to
     /// be brought back.
-    pub(super) fn transact(
+    pub(crate) fn transact(
         &mut self,
         at: usize,
         meta: &MetaId,
@@ -42,7 +42,10 @@ impl World {
         let context = Context {
             now_ms: node.wall_ms(self.now_ms),
             tuning: &self.plan.tuning,
-            rules: &PlainRules,
+            rules: &DiskRules {
+                sets: &node.disk.sets,
+                is_blind: self.mutant == Some(Mutant::IgnoreNeeds),
+            },
         };
         let effects = work(&mut node.disk.site, &mut slot, &context);
         if let Some((site, set)) = backup {
@@ -87,7 +90,10 @@ impl World {
         }
         match effect {
             Effect::Send { to, message } => self.send(at, &to, message),
-            Effect::Execute(execution) => self.execute(at, meta, execution),
+            Effect::Execute(execution) => {
+                invariant::needs::check(self, at, meta);
+                self.execute(at, meta, execution);
+            }
             Effect::Look { ticket, token } => {
                 let happening = Happening::Look {
                     node: at,
@@ -101,7 +107,24 @@ impl World {
             }
             Effect::Read { ticket, local } => self.read(at, meta, ticket, &local),
             Effect::Answer { token, answer } => self.oracle.hear(meta, token, &answer),
-            Effect::Progress { .. } | Effect::Moved(_) | Effect::Forget => {}
+            Effect::Moved(moved) => self.wake_those_that_need(at, &moved),
+            Effect::Progress { .. } | Effect::Forget => {}
+        }
+    }
+
+    fn wake_those_that_need(&mut self, at: usize, moved: &MetaId) {
+        let is_about = |need: &Need| need.set == *moved;
+        let waits = |set: &Set| {
+            set.queue().any(|draft| draft.needs.iter().any(is_about))
+                || set.log().any(|entry| entry.op.needs.iter().any(is_about))
+        };
+        let sets = self.nodes[at].disk.sets.iter();
+        let waiting: Vec<_> = sets
+            .filter(|(_, set)| waits(set))
+            .map(|(meta, _)| meta.clone())
+            .collect();
+        for set in waiting {
+            self.at(self.now_ms, Happening::Wake { node: at, set });
         }
     }
 

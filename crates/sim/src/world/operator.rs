@@ -3,11 +3,25 @@
 use cheops_replica::{Event, MetaId, OpId, Phase, Secret, Set, Standing, State, Verb, Why};
 
 use super::World;
-use crate::describe;
+use crate::{Node, describe, rules::must_wait};
 
 /// How long healing may take, in rounds of an operator's visit.
 const ROUNDS: usize = 30;
 const ROUND_MS: u64 = 4_000;
+/// Rounds in which what is under way may end by itself.
+const PATIENCE: usize = 5;
+
+/// What brings a site that is apart back to the main side.
+enum Remedy {
+    /// It was let in by a side that was given up since.
+    Admit,
+    /// It was removed, and is let in again.
+    Readmit,
+    /// It is let in again, and does not know that it was out.
+    Yield,
+    /// It has to come in anew: first it goes.
+    Expel,
+}
 
 impl World {
     pub fn heal(&mut self) {
@@ -20,10 +34,10 @@ impl World {
         }
         self.introduce();
         let mut calm = 0;
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
             // Whoever looks into an application waits until it is done with what it was asked.
             self.run_until(self.now_ms + ROUND_MS);
-            self.visit();
+            self.visit(round);
             if !self.oracle.violations.is_empty() {
                 return;
             }
@@ -68,26 +82,27 @@ impl World {
         self.unrest().is_empty()
     }
 
-    /// What is still under way.
+    /// The sets that are not at rest, as all their sites see them.
     fn unrest(&self) -> String {
+        let is_calm = |node: &Node, set: &Set| match set.standing() {
+            Standing::Member => set.is_settled(&node.name) && set.members().contains_key(&node.name),
+            Standing::Left => true,
+            Standing::Expelled => false,
+        };
         let mut unrest = String::new();
-        for node in &self.nodes {
-            for set in node.disk.sets.values() {
-                let calm = match set.standing() {
-                    Standing::Member => set.is_settled(&node.name) && set.members().contains_key(&node.name),
-                    Standing::Left => true,
-                    Standing::Expelled => false,
-                };
-                if !calm {
-                    unrest.push('\n');
-                    unrest.push_str(&describe(&node.name, set));
-                }
+        for meta in self.sets() {
+            let views = || {
+                let of = |node| Node::set(node, &meta).map(|set| (node, set));
+                self.nodes.iter().filter_map(of)
+            };
+            if !views().all(|(node, set)| is_calm(node, set)) {
+                unrest.extend(views().map(|(node, set)| format!("\n{}", describe(&node.name, set))));
             }
         }
         unrest
     }
 
-    fn visit(&mut self) {
+    fn visit(&mut self, round: usize) {
         for at in 0..self.nodes.len() {
             let sets: Vec<_> = self.nodes[at].disk.sets.keys().cloned().collect();
             for meta in sets {
@@ -95,13 +110,30 @@ impl World {
                 self.bring_credentials(at, &meta);
                 let node = &self.nodes[at];
                 let set = node.disk.sets.get(&meta);
-                if set.is_some_and(|set| !set.is_settled(&node.name)) {
+                if set.is_some_and(|set| !set.is_settled(&node.name) || set.degraded().is_some()) {
                     self.drive(at, &meta, Event::Retry);
                 }
+                self.delete_children(at, &meta);
             }
         }
         for meta in self.sets() {
-            self.reunite(&meta);
+            self.reunite(&meta, round > PATIENCE);
+        }
+    }
+
+    /// A delete waits for the resource's children: so they go.
+    fn delete_children(&mut self, at: usize, meta: &MetaId) {
+        let Some(set) = self.nodes[at].set(meta) else {
+            return;
+        };
+        let waiting = set.log().filter(|entry| matches!(entry.state, State::Waiting(_)));
+        let needs = waiting.flat_map(|entry| &entry.op.needs);
+        let needs = needs.chain(set.queue().flat_map(|draft| &draft.needs));
+        let sets = &self.nodes[at].disk.sets;
+        let in_the_way = needs.filter(|need| need.gone && must_wait(need, sets));
+        for child in in_the_way.map(|need| need.set.clone()).collect::<Vec<_>>() {
+            let draft = self.delete(&child);
+            self.drive(at, &child, Event::Request(draft));
         }
     }
 
@@ -156,42 +188,95 @@ impl World {
     }
 
     /// Brings removed sites back, one side giving in.
-    fn reunite(&mut self, meta: &MetaId) {
+    fn reunite(&mut self, meta: &MetaId, is_impatient: bool) {
         let Some(main) = self.main_node(meta) else {
-            return;
+            return self.revive(meta);
         };
         let main_set = &self.nodes[main].disk.sets[meta];
         if main_set.job().is_some_and(|job| job.phase == Phase::Stuck) {
             return;
         }
-        for at in 0..self.nodes.len() {
+        if main_set.members().values().all(|member| member.leaving.is_some()) {
+            // All were told to leave at the same time, each by another: one stays.
+            let site = self.nodes[main].name.clone();
+            self.order(main, meta, Verb::Join { site, stay: 0 });
+        }
+        for at in (0..self.nodes.len()).filter(|at| *at != main) {
             let name = self.nodes[at].name.clone();
-            let Some(set) = self.nodes[at].disk.sets.get(meta) else {
-                continue;
-            };
-            let standing = set.standing();
-            let main_name = self.nodes[main].name.clone();
-            let member = self.nodes[main].disk.sets[meta].members().get(&name);
-            if standing == Standing::Left && member.is_some_and(|member| member.leaving.is_none()) {
-                // Its leave was lost with a side that was given up.
-                let draft = self.membership(Verb::Expel { site: name });
-                self.drive(main, meta, Event::Request(draft));
-                continue;
+            match self.remedy(main, at, meta, is_impatient) {
+                Some(Remedy::Yield) => self.give_in(at, meta),
+                Some(Remedy::Readmit) => {
+                    if self.nodes[at].set(meta).map(Set::standing) == Some(Standing::Member) {
+                        self.give_in(at, meta);
+                    }
+                    self.order(main, meta, Verb::Join { site: name, stay: 0 });
+                }
+                Some(Remedy::Admit) => self.order(main, meta, Verb::Join { site: name, stay: 0 }),
+                Some(Remedy::Expel) => {
+                    self.oracle.forced.insert(meta.clone());
+                    self.order(main, meta, Verb::Expel { site: name });
+                }
+                None => {}
             }
-            let was_let_in = member.map(|member| member.stay) > set.members().get(&name).map(|me| me.stay);
-            if standing == Standing::Member && was_let_in && set.has_expelled(&main_name) {
-                self.oracle.yielded.insert(meta.clone());
-                self.drive(at, meta, Event::Yield);
+        }
+    }
+
+    /// All that is left of a set is a site that was removed: it goes on without those that removed it.
+    fn revive(&mut self, meta: &MetaId) {
+        let is_out = |node: &Node| {
+            let set = node.set(meta)?;
+            let other = set.members().keys().find(|site| **site != node.name)?;
+            (set.standing() == Standing::Expelled).then(|| other.clone())
+        };
+        let left = self.nodes.iter().map(is_out).enumerate();
+        if let Some((at, site)) = left.clone().find_map(|(at, site)| Some((at, site?))) {
+            self.oracle.forced.insert(meta.clone());
+            self.order(at, meta, Verb::Expel { site });
+        }
+    }
+
+    fn give_in(&mut self, at: usize, meta: &MetaId) {
+        self.oracle.yielded.insert(meta.clone());
+        self.drive(at, meta, Event::Yield);
+    }
+
+    fn order(&mut self, at: usize, meta: &MetaId, verb: Verb) {
+        self.note(&format!("the operator, at {at}: {verb:?}"));
+        let draft = self.membership(verb);
+        self.drive(at, meta, Event::Request(draft));
+    }
+
+    /// What the main side has to do about a site that is not, or not rightly, part of it.
+    fn remedy(&self, main: usize, at: usize, meta: &MetaId, is_impatient: bool) -> Option<Remedy> {
+        let site = self.nodes[at].name.clone();
+        let set = self.nodes[at].set(meta)?;
+        let main_set = self.nodes[main].set(meta)?;
+        let member = main_set.members().get(&site);
+        let was_let_in = member.map(|member| member.stay) > set.members().get(&site).map(|me| me.stay);
+        let is_apart = match set.standing() {
+            // Its leave may have been lost with a side that was given up, or it had what only that side had.
+            Standing::Left => member.is_some_and(|member| member.leaving.is_none() || is_impatient),
+            Standing::Expelled => !was_let_in,
+            Standing::Member => {
+                let main = &self.nodes[main].name;
+                let does_not_know = !set.members().contains_key(main) && is_impatient;
+                set.has_expelled(main) || does_not_know
             }
-            if standing == Standing::Left || !self.nodes[main].disk.sets[meta].has_expelled(&name) {
-                continue;
-            }
-            if standing == Standing::Member {
-                self.oracle.yielded.insert(meta.clone());
-                self.drive(at, meta, Event::Yield);
-            }
-            let draft = self.membership(Verb::Join { site: name, stay: 0 });
-            self.drive(main, meta, Event::Request(draft));
+        };
+        if main_set.has_expelled(&site) && set.standing() != Standing::Left {
+            return Some(Remedy::Readmit);
+        }
+        // Two sides that both dropped what the other lacks: one of them begins anew.
+        let is_split = is_impatient
+            && self.plan.has_small_log()
+            && set.standing() == Standing::Member
+            && set.held() != main_set.held();
+        match member {
+            Some(_) if is_split => Some(Remedy::Expel),
+            Some(_) if is_apart && was_let_in => Some(Remedy::Yield),
+            Some(_) if is_apart => Some(Remedy::Expel),
+            None if set.standing() == Standing::Member && !is_apart => Some(Remedy::Admit),
+            _ => None,
         }
     }
 

@@ -15,11 +15,34 @@ pub enum EngineError {
 
 impl From<io::Error> for EngineError {
     fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                Self::NoSpace
-            }
-            _ => Self::Io(error.to_string()),
+        if is_full(&error) {
+            Self::NoSpace
+        } else {
+            Self::Io(error.to_string())
         }
+    }
+}
+
+/// Whether room is all that was missing: on the disk, in its quota, or under the limit of a file.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn a_missing_quota_is_missing_space() {
+        for errno in [Errno::NOSPC, Errno::DQUOT, Errno::FBIG] {
+            assert_eq!(EngineError::from(io::Error::from(errno)), EngineError::NoSpace);
+        }
+        let failed = EngineError::from(io::Error::from(Errno::IO));
+        assert!(matches!(failed, EngineError::Io(_)), "{failed}");
     }
 }

@@ -72,6 +72,10 @@ impl Snapshot for MemorySnapshot {
         Ok(get(&self.0, table, key))
     }
 
+    fn count(&self, table: &str) -> Result<u64, EngineError> {
+        Ok(self.0.get(table).map_or(0, |rows| rows.len() as u64))
+    }
+
     fn scan(&self, table: &str, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<(), EngineError> {
         scan(&self.0, table, range, visit);
         Ok(())

@@ -4,18 +4,20 @@ use std::{
     fmt, io,
     ops::ControlFlow,
     path::Path,
-    sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
 use redb::{
-    Builder, Database, DatabaseError, Durability, ReadTransaction, ReadableTable, StorageBackend,
-    StorageError, TableDefinition, TableError, WriteTransaction,
+    Builder, Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase, ReadableTable,
+    ReadableTableMetadata, StorageBackend, StorageError, Table, TableDefinition, TableError,
+    WriteTransaction,
 };
 
 use super::{Batch, Engine, EngineError, KeyRange, Snapshot, Visit, file::StoreFile};
+
+mod backend;
+
+use backend::{Backend, Health};
 
 /// redb's files are made of these.
 const PAGE_BYTES: u64 = 4096;
@@ -29,11 +31,13 @@ pub struct RedbEngine {
     cache_bytes: usize,
     /// None while the last reopening failed; every use then tries again.
     opened: RwLock<Option<Opened>>,
+    /// Held by the one batch, and by whoever opens the database anew: never both.
+    batch: Mutex<()>,
 }
 
 struct Opened {
     database: Database,
-    retired: Arc<AtomicBool>,
+    health: Arc<Health>,
 }
 
 impl RedbEngine {
@@ -53,27 +57,47 @@ impl RedbEngine {
             open_backend: Box::new(open_backend),
             cache_bytes,
             opened: RwLock::new(None),
+            batch: Mutex::new(()),
         };
         engine.reopen()?;
         Ok(engine)
     }
 
     fn open_database(&self) -> Result<Opened, EngineError> {
-        let retired = Arc::new(AtomicBool::new(false));
-        let backend = Backend {
-            inner: (self.open_backend)()?,
-            retired: Arc::clone(&retired),
-        };
+        let health = Arc::<Health>::default();
+        let backend = Backend::new((self.open_backend)()?, Arc::clone(&health));
         // redb takes it for granted, and panics.
         if backend.len()? % PAGE_BYTES != 0 {
             return Err(EngineError::Damaged("its file was cut or is no store".into()));
         }
         let database = Builder::new()
             .set_cache_size(self.cache_bytes)
-            .create_with_file_format_v3(true)
             .create_with_backend(backend)
             .map_err(refused)?;
-        Ok(Opened { database, retired })
+        Ok(Opened { database, health })
+    }
+
+    fn has_failed(&self) -> bool {
+        let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
+        opened.as_ref().is_some_and(|opened| opened.health.has_failed())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        // It guards nothing that could be left half-changed.
+        self.batch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// By whoever holds the lock of batches.
+    fn replace(&self) -> Result<(), EngineError> {
+        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        // The old one goes first, and what is left of it in snapshots is cut off: its pages are
+        // going to be used again.
+        if let Some(Opened { database, health }) = opened.take() {
+            drop(database);
+            health.retire();
+        }
+        *opened = Some(self.open_database()?);
+        Ok(())
     }
 
     fn with_database<T>(
@@ -104,6 +128,14 @@ impl fmt::Debug for RedbEngine {
 
 impl Engine for RedbEngine {
     fn snapshot(&self) -> Result<Box<dyn Snapshot>, EngineError> {
+        if self.has_failed() {
+            let batch = self.lock();
+            // Someone else may have done it meanwhile.
+            if self.has_failed() {
+                self.replace()?;
+            }
+            drop(batch);
+        }
         self.with_database(|database| {
             let transaction = database.begin_read().map_err(failed)?;
             Ok(Box::new(RedbSnapshot(transaction)) as Box<dyn Snapshot>)
@@ -111,24 +143,26 @@ impl Engine for RedbEngine {
     }
 
     fn batch(&self) -> Result<Box<dyn Batch + '_>, EngineError> {
+        let lock = self.lock();
+        if self.has_failed() {
+            self.replace()?;
+        }
         self.with_database(|database| {
             let mut transaction = database.begin_write().map_err(failed)?;
-            transaction.set_durability(Durability::Immediate);
+            transaction
+                .set_durability(Durability::Immediate)
+                .map_err(failed)?;
             transaction.set_quick_repair(true);
-            Ok(Box::new(RedbBatch(transaction)) as Box<dyn Batch>)
+            Ok(Box::new(RedbBatch {
+                transaction,
+                _lock: lock,
+            }) as Box<dyn Batch + '_>)
         })
     }
 
     fn reopen(&self) -> Result<(), EngineError> {
-        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
-        // The old one goes first, and what is left of it in snapshots is cut off: its pages are
-        // going to be used again.
-        if let Some(Opened { database, retired }) = opened.take() {
-            drop(database);
-            retired.store(true, Ordering::SeqCst);
-        }
-        *opened = Some(self.open_database()?);
-        Ok(())
+        let _batch = self.lock();
+        self.replace()
     }
 }
 
@@ -143,6 +177,14 @@ impl Snapshot for RedbSnapshot {
         }
     }
 
+    fn count(&self, table: &str) -> Result<u64, EngineError> {
+        match self.0.open_table(definition(table)) {
+            Ok(table) => table.len().map_err(failed),
+            Err(TableError::TableDoesNotExist(_)) => Ok(0),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
     fn scan(&self, table: &str, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<(), EngineError> {
         match self.0.open_table(definition(table)) {
             Ok(table) => scan(&table, range, visit),
@@ -152,35 +194,41 @@ impl Snapshot for RedbSnapshot {
     }
 }
 
-struct RedbBatch(WriteTransaction);
+struct RedbBatch<'a> {
+    transaction: WriteTransaction,
+    // Last, so that it is released when the transaction is over.
+    _lock: MutexGuard<'a, ()>,
+}
 
-impl Batch for RedbBatch {
+impl Batch for RedbBatch<'_> {
     fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError> {
-        get(&self.0.open_table(definition(table)).map_err(failed)?, key)
+        get(&self.open(table)?, key)
     }
 
     fn scan(&self, table: &str, range: KeyRange<'_>, visit: &mut Visit<'_>) -> Result<(), EngineError> {
-        scan(
-            &self.0.open_table(definition(table)).map_err(failed)?,
-            range,
-            visit,
-        )
+        scan(&self.open(table)?, range, visit)
     }
 
     fn put(&mut self, table: &str, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
-        let mut table = self.0.open_table(definition(table)).map_err(failed)?;
+        let mut table = self.open(table)?;
         table.insert(key, value).map_err(failed)?;
         Ok(())
     }
 
     fn delete(&mut self, table: &str, key: &[u8]) -> Result<bool, EngineError> {
-        let mut table = self.0.open_table(definition(table)).map_err(failed)?;
+        let mut table = self.open(table)?;
         let was_there = table.remove(key).map_err(failed)?.is_some();
         Ok(was_there)
     }
 
     fn commit(self: Box<Self>) -> Result<(), EngineError> {
-        self.0.commit().map_err(failed)
+        self.transaction.commit().map_err(failed)
+    }
+}
+
+impl RedbBatch<'_> {
+    fn open(&self, table: &str) -> Result<Table<'_, &'static [u8], &'static [u8]>, EngineError> {
+        self.transaction.open_table(definition(table)).map_err(failed)
     }
 }
 
@@ -229,54 +277,5 @@ fn refused(error: DatabaseError) -> EngineError {
             EngineError::Damaged(error.to_string())
         }
         error => failed(error),
-    }
-}
-
-/// What redb writes to.
-///
-/// Its length is durable before anything is written within it: redb cannot open a file whose last
-/// pages reached the disk while its new length did not. The file grows by doubling, so this is rare.
-/// Retired, it serves nothing any more.
-#[derive(Debug)]
-struct Backend {
-    inner: Box<dyn StorageBackend>,
-    retired: Arc<AtomicBool>,
-}
-
-impl Backend {
-    fn check(&self) -> io::Result<()> {
-        if self.retired.load(Ordering::SeqCst) {
-            return Err(io::Error::other("the store was opened anew"));
-        }
-        Ok(())
-    }
-}
-
-impl StorageBackend for Backend {
-    fn len(&self) -> io::Result<u64> {
-        self.inner.len()
-    }
-
-    fn read(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-        let bytes = self.inner.read(offset, len);
-        // Afterwards: what was read while it was retired may be somebody else's.
-        self.check()?;
-        bytes
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.check()?;
-        self.inner.set_len(len)?;
-        self.inner.sync_data(false)
-    }
-
-    fn sync_data(&self, eventual: bool) -> io::Result<()> {
-        self.check()?;
-        self.inner.sync_data(eventual)
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.check()?;
-        self.inner.write(offset, data)
     }
 }

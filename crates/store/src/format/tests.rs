@@ -6,6 +6,7 @@ use super::*;
 use crate::{
     engine::{MemoryEngine, RedbEngine},
     store::Store,
+    tables::Site,
 };
 
 fn options(incarnation: u64) -> Options {
@@ -77,11 +78,11 @@ fn an_old_image_is_migrated_once() {
     let file = directory.path().join("store.redb");
     version_zero(&RedbEngine::open(&file, 1 << 20).unwrap());
     let engine = RedbEngine::open(&file, 1 << 20).unwrap();
-    let meta = prepare(&engine, &options(9), &[FROM_ZERO]).unwrap();
+    let meta = prepare(&engine, &options(9), &[FROM_ZERO], None).unwrap();
     assert!(is_migrated(&engine));
-    assert_eq!(meta.incarnation, Incarnation(5));
-    assert!(!meta.created);
-    prepare(&engine, &options(9), &[]).unwrap();
+    assert_eq!(meta.mark.incarnation, Incarnation(5));
+    assert_eq!(meta.origin, Origin::Before);
+    prepare(&engine, &options(9), &[], None).unwrap();
 }
 
 #[test]
@@ -89,11 +90,11 @@ fn a_migration_that_fails_leaves_the_old_version() {
     let engine = MemoryEngine::default();
     version_zero(&engine);
     engine.fail_commit(EngineError::NoSpace, false);
-    let error = prepare(&engine, &options(9), &[FROM_ZERO]).unwrap_err();
+    let error = prepare(&engine, &options(9), &[FROM_ZERO], None).unwrap_err();
     assert_eq!(error, OpenError::Engine(EngineError::NoSpace));
     let engine = engine.crashed();
     assert!(!is_migrated(&engine));
-    prepare(&engine, &options(9), &[FROM_ZERO]).unwrap();
+    prepare(&engine, &options(9), &[FROM_ZERO], None).unwrap();
     assert!(is_migrated(&engine));
 }
 
@@ -109,7 +110,7 @@ fn the_list_of_migrations_has_no_gap() {
 fn a_version_without_a_way_is_refused() {
     let engine = MemoryEngine::default();
     version_zero(&engine);
-    let error = prepare(&engine, &options(9), &[]).unwrap_err();
+    let error = prepare(&engine, &options(9), &[], None).unwrap_err();
     assert_eq!(error, OpenError::TooOld { found: 0 });
     assert!(!is_migrated(&engine));
 }
@@ -118,7 +119,7 @@ fn a_version_without_a_way_is_refused() {
 fn a_newer_version_is_refused_and_told_what_to_do() {
     let engine = MemoryEngine::default();
     put(&engine, &[(META, FORMAT_KEY, &2_u32.to_be_bytes())]);
-    let error = prepare(&engine, &options(9), &[]).unwrap_err();
+    let error = prepare(&engine, &options(9), &[], None).unwrap_err();
     assert_eq!(error, OpenError::Newer { found: 2, known: 1 });
     assert!(
         error.to_string().contains("start the version that wrote it"),
@@ -131,7 +132,7 @@ fn something_else_is_not_taken_for_a_store() {
     let engine = MemoryEngine::default();
     put(&engine, &[(META, b"other", b"x")]);
     assert!(matches!(
-        prepare(&engine, &options(9), &[]),
+        prepare(&engine, &options(9), &[], None),
         Err(OpenError::Damaged(_))
     ));
     let directory = tempfile::tempdir().unwrap();
@@ -160,6 +161,50 @@ fn the_incarnation_stays_until_the_store_is_restored() {
     assert_eq!(open(2, false), (1, false));
     assert_eq!(open(3, true), (3, true));
     assert_eq!(open(4, false), (3, false));
+}
+
+/// Opens, writes `sessions` times, and says which incarnation it was and whether it began now.
+fn run(data: &std::path::Path, incarnation: u64, sessions: u64) -> (u64, bool) {
+    let store = Store::open(data, &options(incarnation)).unwrap();
+    for number in 0..sessions {
+        let change = store.write(move |session| session.put::<Site<(u64, u64)>>(&(), &(incarnation, number)));
+        change.unwrap().wait().unwrap();
+    }
+    (store.incarnation().0, store.is_restored())
+}
+
+#[test]
+fn an_old_copy_begins_a_new_history() {
+    let data = tempfile::tempdir().unwrap();
+    let file = |name: &str| data.path().join(name);
+    assert_eq!(run(data.path(), 1, 3), (1, false));
+    fs::copy(file("store.redb"), file("copy")).unwrap();
+    assert_eq!(run(data.path(), 2, 1), (1, false));
+    fs::copy(file("copy"), file("store.redb")).unwrap();
+    assert_eq!(run(data.path(), 3, 5), (3, true));
+    assert_eq!(run(data.path(), 4, 0), (3, false));
+    // Once more, by a caller whose clock went back.
+    fs::copy(file("copy"), file("store.redb")).unwrap();
+    assert_eq!(
+        run(data.path(), 2, 0),
+        (4, true),
+        "never an incarnation that was there before"
+    );
+    // A copy without what was seen of it.
+    fs::remove_file(file("store.seen")).unwrap();
+    assert_eq!(run(data.path(), 9, 0), (9, true));
+}
+
+#[test]
+fn a_lost_store_begins_a_later_history() {
+    let data = tempfile::tempdir().unwrap();
+    assert_eq!(run(data.path(), 7, 1), (7, false));
+    fs::remove_file(data.path().join("store.redb")).unwrap();
+    let store = Store::open(data.path(), &options(5)).unwrap();
+    assert_eq!(
+        (store.incarnation().0, store.is_new(), store.is_restored()),
+        (8, true, false)
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::{
     engine::{EngineError, KeyRange, Snapshot, Visit},
     error::Error,
     span::Span,
-    table::{IndexRows, Table},
+    table::{Index, IndexRows, Table},
 };
 
 /// A snapshot: what was committed when it was taken. As long as one is kept, the engine keeps what
@@ -15,6 +15,16 @@ pub struct ReadSession(Box<dyn Snapshot>);
 impl ReadSession {
     pub(crate) fn new(snapshot: Box<dyn Snapshot>) -> Self {
         Self(snapshot)
+    }
+
+    /// How many rows a table has. Reads none of them.
+    pub fn count<T: Table>(&self) -> Result<u64, Error> {
+        Ok(self.0.count(T::NAME)?)
+    }
+
+    /// How many entries an index has. Reads none of them.
+    pub fn count_by<I: Index>(&self) -> Result<u64, Error> {
+        Ok(self.0.count(I::NAME)?)
     }
 
     /// Compares a table with its indexes and says the first thing that does not fit. Reads all of

@@ -40,11 +40,20 @@ impl<'a> WriteSession<'a> {
         Changed(self.changes)
     }
 
+    /// A row that is already like that is not written again, nor are its rows in the indexes.
     pub fn put<T: Table>(&mut self, key: &T::Key, value: &T::Value) -> Result<(), Error> {
         let key_bytes = key.to_bytes();
         let bytes = value::encode(value).map_err(|error| Error::bad_value(T::NAME, &error))?;
-        self.unindex::<T>(key, &key_bytes)?;
-        for (index, row) in IndexRows::of::<T>(key, value) {
+        let old = self.raw_get(T::NAME, &key_bytes)?;
+        if old.as_ref() == Some(&bytes) {
+            return Ok(());
+        }
+        let before = index_rows::<T>(key, old.as_deref())?;
+        let after = IndexRows::of::<T>(key, value);
+        for (index, row) in before.iter().filter(|row| !after.contains(row)) {
+            self.change(index, row.clone(), None);
+        }
+        for (index, row) in after.into_iter().filter(|row| !before.contains(row)) {
             self.change(index, row, Some(Vec::new()));
         }
         self.change(T::NAME, key_bytes, Some(bytes));
@@ -54,29 +63,26 @@ impl<'a> WriteSession<'a> {
     /// Whether the row was there.
     pub fn delete<T: Table>(&mut self, key: &T::Key) -> Result<bool, Error> {
         let key_bytes = key.to_bytes();
-        if self.raw_get(T::NAME, &key_bytes)?.is_none() {
+        let Some(old) = self.raw_get(T::NAME, &key_bytes)? else {
             return Ok(false);
+        };
+        for (index, row) in index_rows::<T>(key, Some(&old))? {
+            self.change(index, row, None);
         }
-        self.unindex::<T>(key, &key_bytes)?;
         self.change(T::NAME, key_bytes, None);
         Ok(true)
     }
 
-    /// Takes the present value of a row out of the indexes.
-    fn unindex<T: Table>(&mut self, key: &T::Key, key_bytes: &[u8]) -> Result<(), Error> {
-        if T::INDEXES.is_empty() {
-            return Ok(());
-        }
-        if let Some(old) = self.raw_get(T::NAME, key_bytes)? {
-            for (index, row) in IndexRows::of::<T>(key, &decode::<T>(&old)?) {
-                self.change(index, row, None);
-            }
-        }
-        Ok(())
-    }
-
     pub(crate) fn change(&mut self, table: &'static str, key: Vec<u8>, value: Option<Vec<u8>>) {
         self.changes.entry(table).or_default().insert(key, value);
+    }
+}
+
+/// The rows that a stored value has in the indexes.
+fn index_rows<T: Table>(key: &T::Key, value: Option<&[u8]>) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
+    match value {
+        Some(value) if !T::INDEXES.is_empty() => Ok(IndexRows::of::<T>(key, &decode::<T>(value)?)),
+        _ => Ok(Vec::new()),
     }
 }
 

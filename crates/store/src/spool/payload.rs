@@ -44,6 +44,18 @@ impl PayloadHash {
     }
 }
 
+impl From<[u8; HASH_BYTES]> for PayloadHash {
+    fn from(hash: [u8; HASH_BYTES]) -> Self {
+        Self(hash)
+    }
+}
+
+impl From<PayloadHash> for [u8; HASH_BYTES] {
+    fn from(hash: PayloadHash) -> Self {
+        hash.0
+    }
+}
+
 impl fmt::Display for PayloadHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

@@ -231,8 +231,9 @@ fn a_full_spool_refuses_and_recovers() {
     second.append(&[2; 4]).unwrap();
     assert!(matches!(
         second.append(&[2]),
-        Err(SpoolError::Full { max_bytes: 10 })
+        Err(SpoolError::Full(SpoolFull::Limit { max_bytes: 10 }))
     ));
+    assert_eq!(second.bytes(), 4, "what was there stays");
     assert!(Limit::SpoolBytes.hits() > hits);
     drop(second);
     assert_eq!(spool.used_bytes(), 6);

@@ -1,26 +1,19 @@
-use std::{
-    fmt,
-    fs::{self, File, OpenOptions},
-    io::{self, Read, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{fmt, fs, io, path::PathBuf, sync::Arc};
 
 use ring::digest;
 
-use super::{PartialId, Payload, PayloadHash, PayloadRef, Shared, SpoolError, remove, sync_directory};
-
-const RESUME_CHUNK_BYTES: usize = 128 * 1024;
+use super::{
+    PartialId, Payload, PayloadHash, PayloadRef, Shared, SpoolError, partial::PartialFile, remove,
+    sync_directory,
+};
 
 /// A payload that is being written. Dropped before it is finished or suspended, it is thrown away.
 pub struct SpoolWriter {
     shared: Arc<Shared>,
     id: PartialId,
     path: PathBuf,
-    file: File,
+    file: PartialFile,
     hash: digest::Context,
-    bytes: u64,
     /// The partial file is no longer this writer's to remove.
     released: bool,
 }
@@ -28,49 +21,31 @@ pub struct SpoolWriter {
 impl SpoolWriter {
     pub(super) fn create(shared: Arc<Shared>, id: PartialId) -> Result<Self, SpoolError> {
         let path = shared.partial_path(id);
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(SpoolError::at(&path))?;
+        let file = PartialFile::create(&path).map_err(SpoolError::at(&path))?;
         Ok(Self {
             shared,
             id,
             path,
             file,
             hash: digest::Context::new(&digest::SHA256),
-            bytes: 0,
             released: false,
         })
     }
 
     pub(super) fn resume(shared: Arc<Shared>, id: PartialId) -> Result<Self, SpoolError> {
         let path = shared.partial_path(id);
-        let opened = OpenOptions::new().read(true).append(true).open(&path);
-        let mut file = opened.map_err(|error| match error.kind() {
+        let mut hash = digest::Context::new(&digest::SHA256);
+        let opened = PartialFile::resume(&path, |chunk| hash.update(chunk));
+        let file = opened.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => SpoolError::NoPartial(id),
             _ => SpoolError::at(&path)(error),
         })?;
-        let mut hash = digest::Context::new(&digest::SHA256);
-        let mut bytes = 0;
-        let mut chunk = vec![0; RESUME_CHUNK_BYTES];
-        loop {
-            match file.read(&mut chunk).map_err(SpoolError::at(&path))? {
-                0 => break,
-                read => {
-                    hash.update(&chunk[..read]);
-                    bytes += read as u64;
-                }
-            }
-        }
         Ok(Self {
             shared,
             id,
             path,
             file,
             hash,
-            bytes,
             released: false,
         })
     }
@@ -82,20 +57,24 @@ impl SpoolWriter {
 
     /// What has been written: where a sender goes on.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.file.bytes()
     }
 
-    /// After an error the payload cannot be finished.
+    /// An error leaves what was there before: the same chunk may be appended later, and what is there
+    /// may be suspended.
     pub fn append(&mut self, chunk: &[u8]) -> Result<(), SpoolError> {
         self.shared.reserve(chunk.len() as u64)?;
-        self.bytes += chunk.len() as u64;
+        if let Err(error) = self.file.append(chunk) {
+            self.shared.unreserve(chunk.len() as u64);
+            return Err(SpoolError::at(&self.path)(error));
+        }
         self.hash.update(chunk);
-        self.file.write_all(chunk).map_err(SpoolError::at(&self.path))
+        Ok(())
     }
 
     /// Leaves the partial file to be resumed. It survives a restart if it is listed as receiving.
     pub fn suspend(mut self) -> Result<PartialId, SpoolError> {
-        self.file.sync_data().map_err(SpoolError::at(&self.path))?;
+        self.file.sync().map_err(SpoolError::at(&self.path))?;
         self.released = true;
         Ok(self.id)
     }
@@ -126,10 +105,10 @@ impl SpoolWriter {
     ) -> Result<Payload, SpoolError> {
         let payload = PayloadRef {
             hash: PayloadHash::finish(self.hash.clone()),
-            bytes: self.bytes,
+            bytes: self.bytes(),
         };
         accept(&payload)?;
-        self.file.sync_all().map_err(SpoolError::at(&self.path))?;
+        self.file.sync().map_err(SpoolError::at(&self.path))?;
         let whole = self.shared.whole_path(&payload.hash);
         {
             // Pinned in the same breath, so that no sweep comes between.
@@ -152,7 +131,7 @@ impl SpoolWriter {
 impl Drop for SpoolWriter {
     fn drop(&mut self) {
         if !self.released {
-            self.shared.unreserve(self.bytes);
+            self.shared.unreserve(self.bytes());
             // What stays behind is removed at the next start.
             let _ = remove(&self.path);
         }
@@ -163,7 +142,7 @@ impl fmt::Debug for SpoolWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SpoolWriter")
             .field("id", &self.id)
-            .field("bytes", &self.bytes)
+            .field("bytes", &self.bytes())
             .finish_non_exhaustive()
     }
 }

@@ -8,8 +8,8 @@ use crate::{
     session::Read,
     span::Span,
     tables::{
-        OperationKey, OperationRow, Operations, OperationsBySet, OperationsByState, SetRow, Sets,
-        SetsByLocalId,
+        Needs, OPERATION_DONE, OperationKey, OperationRow, Operations, OperationsBySet, OperationsByState,
+        RecordRow, Records, SetRow, Sets, SetsByLocalKey, SetsByName, UnsettledRecords,
     },
 };
 
@@ -26,12 +26,13 @@ fn memory() -> (MemoryEngine, Store) {
     (engine, store)
 }
 
-fn set(local_id: Option<&str>, record: u64) -> SetRow<u64> {
+fn set(local_key: Option<&str>, head: u64) -> SetRow<u64> {
     SetRow {
         service: ServiceName::new("image").unwrap(),
         kind: "images".into(),
-        local_id: local_id.map(str::to_owned),
-        record,
+        local_key: local_key.map(str::to_owned),
+        name: None,
+        head,
     }
 }
 
@@ -43,16 +44,21 @@ fn operation_key(millis: u64) -> OperationKey {
     OperationKey {
         clock: Stamp { millis, count: 0 },
         origin: SiteName::new("paris").unwrap(),
+        incarnation: Incarnation(1),
+        stay: 0,
         sequence: 1,
     }
 }
 
-fn operation(set: &str, state: &str) -> OperationRow<String> {
+fn operation(state: &str) -> OperationRow<String> {
     OperationRow {
-        set: set.into(),
         state: state.into(),
         record: "body".into(),
     }
+}
+
+fn commits(engine: &MemoryEngine) -> u64 {
+    format::read_commits(&*engine.snapshot().unwrap()).unwrap()
 }
 
 fn put(store: &Store, id: &str, row: SetRow<u64>) {
@@ -80,21 +86,21 @@ fn hold(store: &Store) -> mpsc::Sender<()> {
 }
 
 #[test]
-fn a_set_is_found_by_meta_id_and_by_local_id() {
+fn a_set_is_found_by_meta_id_and_by_local_key() {
     let (_, store) = memory();
     put(&store, "72", set(Some("42"), 1));
     put(&store, "73", set(Some("421"), 2));
     put(&store, "74", set(None, 3));
     let session = store.read().unwrap();
-    assert_eq!(session.get::<Set>(&"72".into()).unwrap().unwrap().record, 1);
+    assert_eq!(session.get::<Set>(&"72".into()).unwrap().unwrap().head, 1);
     assert_eq!(
-        session.key_by::<SetsByLocalId<u64>>(&local("42")).unwrap(),
+        session.key_by::<SetsByLocalKey<u64>>(&local("42")).unwrap(),
         Some("72".into())
     );
-    assert_eq!(session.key_by::<SetsByLocalId<u64>>(&local("4")).unwrap(), None);
+    assert_eq!(session.key_by::<SetsByLocalKey<u64>>(&local("4")).unwrap(), None);
     let kind = Span::under(&(ServiceName::new("image").unwrap(), "images".to_owned()));
     let found: Vec<_> = session
-        .by::<SetsByLocalId<u64>>(&kind, 10)
+        .by::<SetsByLocalKey<u64>>(&kind, 10)
         .unwrap()
         .into_iter()
         .map(|(id, _)| id)
@@ -115,9 +121,9 @@ fn indexes_follow_their_table() {
     put(&store, "72", set(Some("42"), 1));
     put(&store, "72", set(Some("43"), 1));
     let session = store.read().unwrap();
-    assert_eq!(session.key_by::<SetsByLocalId<u64>>(&local("42")).unwrap(), None);
+    assert_eq!(session.key_by::<SetsByLocalKey<u64>>(&local("42")).unwrap(), None);
     assert_eq!(
-        session.key_by::<SetsByLocalId<u64>>(&local("43")).unwrap(),
+        session.key_by::<SetsByLocalKey<u64>>(&local("43")).unwrap(),
         Some("72".into())
     );
     session.check_indexes::<Set>().unwrap();
@@ -129,7 +135,7 @@ fn indexes_follow_their_table() {
             .unwrap()
     );
     let session = store.read().unwrap();
-    assert_eq!(session.key_by::<SetsByLocalId<u64>>(&local("43")).unwrap(), None);
+    assert_eq!(session.key_by::<SetsByLocalKey<u64>>(&local("43")).unwrap(), None);
     session.check_indexes::<Set>().unwrap();
 }
 
@@ -141,9 +147,9 @@ fn the_check_of_indexes_can_fail() {
         let mut batch = engine.batch().unwrap();
         if damage.is_empty() {
             batch.delete("sets", b"72\0\x01").unwrap();
-            batch.delete("sets.by_local_id", b"too much").unwrap();
+            batch.delete("sets.by_local_key", b"too much").unwrap();
         } else {
-            batch.put("sets.by_local_id", damage, b"").unwrap();
+            batch.put("sets.by_local_key", damage, b"").unwrap();
         }
         batch.commit().unwrap();
         assert!(store.read().unwrap().check_indexes::<Set>().is_err());
@@ -156,16 +162,13 @@ fn operations_are_ordered_by_clock_within_set_and_state() {
     store
         .write(|session| {
             for (millis, set, state) in [
-                (3, "72", "pending"),
-                (1, "72", "done"),
-                (2, "7", "pending"),
-                (1, "73", "done"),
+                (3, "72", "blocked"),
+                (1, "72", OPERATION_DONE),
+                (2, "7", "blocked"),
+                (1, "73", OPERATION_DONE),
             ] {
-                let key = OperationKey {
-                    sequence: set.parse().unwrap(),
-                    ..operation_key(millis)
-                };
-                session.put::<Operation>(&key, &operation(set, state))?;
+                let key = (operation_key(millis), set.to_owned());
+                session.put::<Operation>(&key, &operation(state))?;
             }
             Ok(())
         })
@@ -173,24 +176,116 @@ fn operations_are_ordered_by_clock_within_set_and_state() {
         .wait()
         .unwrap();
     let session = store.read().unwrap();
-    let clocks = |keys: Vec<(String, OperationKey)>| -> Vec<u64> {
-        keys.into_iter().map(|(_, key)| key.clock.millis).collect()
+    let clocks = |keys: Vec<(String, (OperationKey, String))>| -> Vec<u64> {
+        keys.into_iter().map(|(_, (key, _))| key.clock.millis).collect()
     };
     let of_set = session
         .keys_by::<OperationsBySet<String>>(&Span::under(&"72".to_owned()), 10)
         .unwrap();
     assert_eq!(clocks(of_set), [1, 3]);
-    let pending = Span::under(&"pending".to_owned());
+    let blocked = Span::under(&"blocked".to_owned());
     let in_state = session
-        .keys_by::<OperationsByState<String>>(&pending, 10)
+        .keys_by::<OperationsByState<String>>(&blocked, 10)
         .unwrap();
     assert_eq!(clocks(in_state.clone()), [2, 3]);
-    let after = pending.after(&in_state[0]);
+    let after = blocked.after(&in_state[0]);
     assert_eq!(
         clocks(session.keys_by::<OperationsByState<String>>(&after, 10).unwrap()),
         [3]
     );
+    assert_eq!(session.count::<Operation>(), Ok(4));
+    assert_eq!(
+        session.count_by::<OperationsByState<String>>(),
+        Ok(2),
+        "what is done is not indexed"
+    );
     session.check_indexes::<Operation>().unwrap();
+}
+
+#[test]
+fn a_name_finds_every_set_that_had_it() {
+    let (_, store) = memory();
+    let named = |head| SetRow {
+        name: Some("web".into()),
+        ..set(None, head)
+    };
+    put(&store, "72", named(1));
+    put(&store, "73", named(2));
+    put(&store, "74", set(Some("web"), 3));
+    let session = store.read().unwrap();
+    let found = session
+        .by::<SetsByName<u64>>(&Span::under(&local("web")), 9)
+        .unwrap();
+    let found: Vec<_> = found.iter().map(|(id, row)| (id.as_str(), row.head)).collect();
+    assert_eq!(found, [("72", 1), ("73", 2)]);
+    let (id, row) = session
+        .get_by::<SetsByLocalKey<u64>>(&local("web"))
+        .unwrap()
+        .unwrap();
+    assert_eq!((id.as_str(), row.head), ("74", 3));
+    session.check_indexes::<Set>().unwrap();
+}
+
+#[test]
+fn only_unsettled_sets_are_in_their_index() {
+    let (_, store) = memory();
+    let write = |unsettled: [bool; 4]| {
+        store
+            .write(move |session| {
+                for (id, unsettled) in unsettled.into_iter().enumerate() {
+                    let row = RecordRow { unsettled, record: 1 };
+                    session.put::<Records<u64>>(&id.to_string(), &row)?;
+                }
+                Ok(())
+            })
+            .unwrap()
+            .wait()
+            .unwrap();
+    };
+    let unsettled = || -> Vec<String> {
+        let session = store.read().unwrap();
+        session.check_indexes::<Records<u64>>().unwrap();
+        let rows = session.by::<UnsettledRecords<u64>>(&Span::all(), 9).unwrap();
+        rows.into_iter().map(|(id, _)| id).collect()
+    };
+    write([true, false, true, false]);
+    assert_eq!(unsettled(), ["0", "2"]);
+    write([false, false, true, true]);
+    assert_eq!(unsettled(), ["2", "3"]);
+}
+
+#[test]
+fn whoever_waits_is_found_in_pages() {
+    let (_, store) = memory();
+    let pair = |waiting: &str| ("parent".to_owned(), waiting.to_owned());
+    store
+        .write(move |session| {
+            for waiting in ["a", "b", "c"] {
+                session.put::<Needs>(&pair(waiting), &())?;
+            }
+            session.put::<Needs>(&("parent 2".into(), "d".into()), &())
+        })
+        .unwrap()
+        .wait()
+        .unwrap();
+    let session = store.read().unwrap();
+    let under = Span::under(&"parent".to_owned());
+    let page = session.scan::<Needs>(&under, 2).unwrap();
+    assert_eq!(page, [(pair("a"), ()), (pair("b"), ())]);
+    let page = session.scan::<Needs>(&under.after(&pair("b")), 2).unwrap();
+    assert_eq!(page, [(pair("c"), ())]);
+}
+
+#[test]
+fn what_is_as_it_was_is_not_written() {
+    let (engine, store) = memory();
+    put(&store, "72", set(Some("42"), 1));
+    assert_eq!(commits(&engine), 1);
+    put(&store, "72", set(Some("42"), 1));
+    assert_eq!(commits(&engine), 1);
+    put(&store, "72", set(Some("42"), 2));
+    assert_eq!(commits(&engine), 2);
+    store.read().unwrap().check_indexes::<Set>().unwrap();
 }
 
 #[test]
@@ -206,7 +301,7 @@ fn a_session_sees_its_own_changes_in_every_way_of_reading() {
             session.delete::<Set>(&"e".into())?;
             session.put::<Set>(&"f".into(), &set(None, 2))?;
             let rows = session.scan::<Set>(&Span::all(), 10)?;
-            let rows: Vec<_> = rows.iter().map(|(id, row)| (id.as_str(), row.record)).collect();
+            let rows: Vec<_> = rows.iter().map(|(id, row)| (id.as_str(), row.head)).collect();
             assert_eq!(rows, [("a", 1), ("b", 2), ("c", 2), ("f", 2)]);
             assert_eq!(session.scan::<Set>(&Span::all(), 2)?.len(), 2);
             assert_eq!(
@@ -216,9 +311,9 @@ fn a_session_sees_its_own_changes_in_every_way_of_reading() {
                 1
             );
             assert_eq!(session.get::<Set>(&"e".into())?, None);
-            assert_eq!(session.key_by::<SetsByLocalId<u64>>(&local("c"))?, None);
+            assert_eq!(session.key_by::<SetsByLocalKey<u64>>(&local("c"))?, None);
             assert_eq!(
-                session.key_by::<SetsByLocalId<u64>>(&local("x"))?,
+                session.key_by::<SetsByLocalKey<u64>>(&local("x"))?,
                 Some("c".into())
             );
             Ok(())
@@ -244,7 +339,7 @@ fn a_refused_session_leaves_its_group_alone() {
         })
         .unwrap();
     let last = store
-        .write(|session| Ok(session.get::<Set>(&"1".into())?.unwrap().record))
+        .write(|session| Ok(session.get::<Set>(&"1".into())?.unwrap().head))
         .unwrap();
     drop(held);
     assert_eq!(first.wait(), Ok(()));
@@ -259,7 +354,6 @@ fn a_refused_session_leaves_its_group_alone() {
 #[test]
 fn what_waits_is_committed_together() {
     let (engine, store) = memory();
-    let commits = |engine: &MemoryEngine| format::read_commits(&*engine.snapshot().unwrap()).unwrap();
     let held = hold(&store);
     let waiting: Vec<_> = (0..100)
         .map(|i| {
@@ -311,7 +405,7 @@ fn a_failed_commit_says_what_is_known() {
     let lost = store
         .write(|session| session.put::<Set>(&"2".into(), &set(None, 1)))
         .unwrap();
-    assert_eq!(lost.wait(), Err(Error::Engine(EngineError::NoSpace)));
+    assert_eq!(lost.wait(), Err(Error::Full));
     engine.fail_commit(EngineError::Io("sync".into()), true);
     let unknown = store
         .write(|session| session.put::<Set>(&"3".into(), &set(None, 1)))

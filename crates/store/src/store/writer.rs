@@ -11,6 +11,7 @@ use crate::{
     engine::{Engine, EngineError},
     error::Error,
     format,
+    seen::{Mark, Seen},
     session::WriteSession,
 };
 
@@ -18,6 +19,9 @@ use crate::{
 pub(super) trait Job: Send {
     /// Runs the session. An error has been told already; the job is then over.
     fn run(self: Box<Self>, session: &mut WriteSession<'_>) -> Option<Box<dyn Done>>;
+
+    /// Ends it before it ran.
+    fn refuse(self: Box<Self>, error: Error);
 }
 
 /// A session that ran and waits for the commit.
@@ -50,6 +54,10 @@ where
             }
         }
     }
+
+    fn refuse(self: Box<Self>, error: Error) {
+        self.promise.complete(Err(error));
+    }
 }
 
 impl<T: Send> Done for Ran<T> {
@@ -63,8 +71,9 @@ pub(super) struct Writer {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) queue: Receiver<Box<dyn Job>>,
     pub(super) group_max: usize,
-    /// The number of the last commit, also in the store.
-    pub(super) commits: u64,
+    /// The last commit, also in the store.
+    pub(super) last: Mark,
+    pub(super) seen: Option<Seen>,
 }
 
 impl Writer {
@@ -91,7 +100,16 @@ impl Writer {
     }
 
     fn try_commit(&mut self, group: Vec<Box<dyn Job>>, done: &mut Vec<Box<dyn Done>>) -> Result<(), Error> {
-        let mut batch = self.engine.batch()?;
+        let mut batch = match self.engine.batch() {
+            Ok(batch) => batch,
+            Err(error) => {
+                let error = Error::from(error);
+                for job in group {
+                    job.refuse(error.clone());
+                }
+                return Err(error);
+            }
+        };
         let mut changed_any = false;
         let mut outcome = Ok(());
         for job in group {
@@ -108,12 +126,16 @@ impl Writer {
         if outcome.is_ok() && !changed_any {
             return Ok(());
         }
-        let number = self.commits + 1;
+        let number = self.last.commits + 1;
         let outcome = outcome.and_then(|()| format::write_commits(&mut *batch, number));
         match outcome {
             Ok(()) => match batch.commit() {
                 Ok(()) => {
-                    self.commits = number;
+                    self.last.commits = number;
+                    if let Some(seen) = &self.seen {
+                        // An older mark only makes an old copy harder to tell.
+                        let _ = seen.note(self.last);
+                    }
                     Ok(())
                 }
                 Err(error) => Err(self.find_out(number, error)),
@@ -136,10 +158,10 @@ impl Writer {
             .and_then(|()| self.engine.snapshot())
             .and_then(|snapshot| format::read_commits(&*snapshot));
         match found {
-            Ok(found) if found < number => Error::Engine(error),
+            Ok(found) if found < number => error.into(),
             _ => {
                 // Never the same number twice, whichever way it went.
-                self.commits = number;
+                self.last.commits = number;
                 Error::Unknown(error)
             }
         }

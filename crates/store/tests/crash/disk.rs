@@ -58,20 +58,19 @@ impl StorageBackend for Disk {
         Ok(self.0.lock().unwrap().image.len() as u64)
     }
 
-    fn read(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let offset = offset as usize;
         let state = self.0.lock().unwrap();
-        let bytes = state.image.get(offset..offset + len);
-        bytes
-            .map(<[u8]>::to_vec)
-            .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+        let bytes = state.image.get(offset..offset + out.len());
+        out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.access(Access::SetLength(len as usize))
     }
 
-    fn sync_data(&self, _eventual: bool) -> io::Result<()> {
+    fn sync_data(&self) -> io::Result<()> {
         self.access(Access::Sync)
     }
 

@@ -27,6 +27,13 @@ pub(super) fn print(receipt: &Receipt) -> String {
         out.push_str(", operation=");
         print_string(&mut out, operation);
     }
+    if let Some(set) = &receipt.set {
+        out.push_str(", set=");
+        print_string(&mut out, set);
+    }
+    if let Some(held) = receipt.held {
+        let _ = write!(out, ", held={held}");
+    }
     out
 }
 
@@ -79,7 +86,10 @@ pub(super) fn parse(text: &str) -> Result<Receipt, InvalidReceipt> {
     loop {
         reader.spaces();
         let key = reader.token()?;
-        let known = matches!(key, "plan" | "complete" | "sites" | "workflow" | "operation");
+        let known = matches!(
+            key,
+            "plan" | "complete" | "sites" | "workflow" | "operation" | "set" | "held"
+        );
         if !known {
             return reader.fail("an unknown key");
         }
@@ -96,6 +106,8 @@ pub(super) fn parse(text: &str) -> Result<Receipt, InvalidReceipt> {
             "complete" => receipt.complete = reader.boolean()?,
             "sites" => receipt.sites = reader.visits()?,
             "workflow" => receipt.workflow = reader.visits()?,
+            "set" => receipt.set = Some(reader.string()?),
+            "held" => receipt.held = Some(reader.number()?),
             _ => receipt.operation = Some(reader.string()?),
         }
         reader.spaces();
@@ -273,6 +285,23 @@ mod tests {
         assert_eq!(
             text,
             r#"plan=gather, complete=?0, sites=("paris";outcome=executed;status=200;items=3 "1";outcome=not-executed;error="a \"quoted\" \\ thing"), workflow=("nantes";service="B";outcome=executed;status=201), operation="op-1""#
+        );
+        assert_eq!(Receipt::parse(&text), Ok(receipt));
+    }
+
+    #[test]
+    fn a_write_to_a_replica_set_reads_back() {
+        let mut receipt = Receipt::new(PlanKind::Replicate, vec![Visit::executed(&site("paris"), 201)]);
+        receipt
+            .sites
+            .push(Visit::failed(&site("rome"), Outcome::Pending, "blocked"));
+        receipt.operation = Some("paris.7.0.1".into());
+        receipt.set = Some("72".into());
+        receipt.held = Some(1);
+        let text = receipt.to_header();
+        assert_eq!(
+            text,
+            r#"plan=replicate, sites=("paris";outcome=executed;status=201 "rome";outcome=pending;error="blocked"), operation="paris.7.0.1", set="72", held=1"#
         );
         assert_eq!(Receipt::parse(&text), Ok(receipt));
     }

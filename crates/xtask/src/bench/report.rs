@@ -36,10 +36,10 @@ struct Figure {
 type Quantity = fn(&Line) -> &Figure;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-struct Quartiles {
-    q1: f64,
-    median: f64,
-    q3: f64,
+pub(super) struct Quartiles {
+    pub(super) q1: f64,
+    pub(super) median: f64,
+    pub(super) q3: f64,
 }
 
 impl Report {
@@ -80,7 +80,7 @@ impl Report {
 
 impl Quartiles {
     /// Of at least one value.
-    fn of(mut values: Vec<f64>) -> Self {
+    pub(super) fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |share: f64| {
             let position = share * (values.len() - 1) as f64;

@@ -15,17 +15,18 @@ use serde::Deserialize;
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
 
-/// A demo of two sites. It ends with its standard input, so that it never outlives this program.
-pub(super) struct Demo {
+/// A demo. It ends with its standard input, so that it never outlives this program.
+pub(crate) struct Demo {
     child: Child,
     /// Service B of the first site, as users reach it.
-    pub(super) entry: SocketAddr,
-    pub(super) agents: Vec<Agent>,
+    pub(crate) entry: SocketAddr,
+    pub(crate) agents: Vec<Agent>,
 }
 
-pub(super) struct Agent {
-    pub(super) site: String,
-    pub(super) pid: u32,
+pub(crate) struct Agent {
+    pub(crate) site: String,
+    pub(crate) pid: u32,
+    pub(crate) admin: PathBuf,
 }
 
 #[derive(Deserialize)]
@@ -57,9 +58,16 @@ struct Status {
 }
 
 impl Demo {
-    pub(super) fn start(program: &Path, rtt_ms: u16) -> Result<Self> {
+    /// Two sites.
+    pub(crate) fn start(program: &Path, rtt_ms: u16) -> Result<Self> {
+        Self::of(program, 2, rtt_ms)
+    }
+
+    /// So many sites in a line, neighbours `rtt_ms` apart.
+    pub(crate) fn of(program: &Path, sites: u8, rtt_ms: u16) -> Result<Self> {
         let mut child = Command::new(program)
-            .args(["demo", "--json", "--sites", "2", "--exit-with-stdin"])
+            .args(["demo", "--json", "--exit-with-stdin"])
+            .args(["--sites", &sites.to_string()])
             .args(["--rtt-ms", &rtt_ms.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -81,7 +89,7 @@ impl Demo {
     }
 
     /// Ends the demo and fails unless it ends well.
-    pub(super) fn stop(mut self) -> Result<()> {
+    pub(crate) fn stop(mut self) -> Result<()> {
         drop(self.child.stdin.take());
         let deadline = Instant::now() + STOP_TIMEOUT;
         loop {
@@ -115,5 +123,6 @@ fn agent(program: &Path, site: &Site) -> Result<Agent> {
     Ok(Agent {
         site: site.name.clone(),
         pid: status.pid,
+        admin: site.admin.clone(),
     })
 }

@@ -20,9 +20,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("mesh", &["types", "net"]),
     ("proxy", &["types", "scope", "glue", "plan", "net"]),
     (
+        "node",
+        &["types", "glue", "plan", "replica", "store", "net", "mesh"],
+    ),
+    (
         "agent",
         &[
-            "types", "scope", "glue", "plan", "net", "mesh", "proxy", "example", "relay",
+            "types", "scope", "glue", "plan", "net", "mesh", "proxy", "replica", "store", "node", "example",
+            "relay",
         ],
     ),
     ("example", &[]),

@@ -16,7 +16,7 @@ struct Ban {
 const BANS: &[Ban] = &[
     Ban {
         crates: &[
-            "types", "scope", "glue", "plan", "replica", "store", "net", "mesh", "proxy",
+            "types", "scope", "glue", "plan", "replica", "store", "net", "mesh", "proxy", "node",
         ],
         words: &[
             "kubernetes",

@@ -76,6 +76,7 @@ const OUT_OF_REACH: &[(&str, &[Reach])] = &[
     ("net", RUNTIME_ONLY),
     ("mesh", RUNTIME_ONLY),
     ("proxy", RUNTIME_ONLY),
+    ("node", RUNTIME_ONLY),
 ];
 
 pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {

@@ -113,6 +113,12 @@ impl<'a> Check<'a> {
         self.same("sites that did not", expected, seen.as_slice())
     }
 
+    /// The sites where the operation has yet to execute, in the receipt's order.
+    pub(super) fn pending(self, expected: &[&str]) -> Self {
+        let seen = self.sites(|visit| visit.outcome == Outcome::Pending);
+        self.same("sites that will", expected, seen.as_slice())
+    }
+
     /// A site whose answer was lost: it may have executed the request.
     pub(super) fn unknown(self, expected: &[&str]) -> Self {
         let seen = self.sites(|visit| visit.outcome == Outcome::Unknown);

@@ -1,5 +1,7 @@
 //! The steps, in the order in which they are played.
 
+mod replicate;
+
 use std::net::SocketAddr;
 
 use cheops_types::{Code, PlanKind};
@@ -27,6 +29,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     gather(stage).await?;
     survive_a_cut(stage).await?;
     lose_an_answer(stage).await?;
+    replicate::play(stage).await?;
     mistakes(stage).await
 }
 

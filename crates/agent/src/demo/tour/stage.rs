@@ -1,7 +1,11 @@
 //! Where the steps of the tour are played, shown and judged.
 
-use std::time::{Duration, Instant};
+use std::{
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
+use anyhow::Context as _;
 use cheops_types::{Receipt, Visit};
 use serde::Serialize;
 
@@ -105,6 +109,49 @@ impl<'a> Stage<'a> {
         Ok(answer)
     }
 
+    /// Runs a command of this program, shows what it prints and checks that.
+    pub(super) async fn command(
+        &mut self,
+        args: &[&str],
+        expected: &str,
+        is_right: impl FnOnce(&str) -> bool,
+    ) -> anyhow::Result<()> {
+        self.line("");
+        let command = format!("cheops {}", args.join(" "));
+        self.line(&self.screen.cyan(&format!("$ {command}")));
+        let program = std::env::current_exe().context("this program cannot find itself")?;
+        let start = Instant::now();
+        let mut process = Command::new(program);
+        process.args(args).stdin(Stdio::null());
+        let output = tokio::task::spawn_blocking(move || process.output())
+            .await?
+            .with_context(|| format!("`{command}` cannot be run"))?;
+        let text =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        self.line(text.trim_end());
+        let wrong = if output.status.success() && is_right(&text) {
+            Vec::new()
+        } else {
+            vec![format!(
+                "expected {expected}, saw {} and `{}`",
+                output.status,
+                text.trim_end()
+            )]
+        };
+        self.judge(&wrong);
+        if let Some(step) = self.steps.last_mut() {
+            step.exchanges.push(Exchange {
+                command,
+                status: 0,
+                body: text,
+                receipt: None,
+                took_us: start.elapsed().as_micros() as u64,
+            });
+            step.wrong.extend(wrong);
+        }
+        Ok(())
+    }
+
     /// Something that must hold of all the answers of a step together, in words.
     pub(super) fn require(&mut self, holds: bool, expected: &str) {
         if holds {
@@ -202,7 +249,12 @@ fn receipt_lines(receipt: &Receipt) -> Vec<String> {
     let later = receipt.workflow.iter();
     lines.extend(later.map(|visit| visit_line(visit, "later in the workflow")));
     if let Some(operation) = &receipt.operation {
-        lines.push(format!("  operation {operation}"));
+        let held = match receipt.held {
+            Some(1) => ", held by this site alone so far".to_owned(),
+            Some(held) => format!(", held by {held} sites"),
+            None => String::new(),
+        };
+        lines.push(format!("  operation {operation}{held}"));
     }
     lines
 }

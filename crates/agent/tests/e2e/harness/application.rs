@@ -31,12 +31,19 @@ impl Instance {
         Self::new(number, Service::B { string }, data_dir)
     }
 
+    /// Callers need one of the tokens in a file.
+    pub(crate) fn token_file(mut self, path: PathBuf) -> Self {
+        self.config.token_file = Some(path);
+        self
+    }
+
     fn new(number: usize, service: Service, data_dir: PathBuf) -> Self {
         let listener = port::listen();
         let config = Config {
             service,
             id_base: 1000 * number as u64 + 1,
             data_dir,
+            token_file: None,
         };
         Self { config, listener }
     }

@@ -39,6 +39,14 @@ pub(crate) fn post(addr: SocketAddr, path: &str, body: impl Into<Bytes>) -> Call
     Call::new(Method::POST, addr, path).body(body)
 }
 
+pub(crate) fn put(addr: SocketAddr, path: &str, body: impl Into<Bytes>) -> Call {
+    Call::new(Method::PUT, addr, path).body(body)
+}
+
+pub(crate) fn patch(addr: SocketAddr, path: &str, body: impl Into<Bytes>) -> Call {
+    Call::new(Method::PATCH, addr, path).body(body)
+}
+
 pub(crate) fn delete(addr: SocketAddr, path: &str) -> Call {
     Call::new(Method::DELETE, addr, path)
 }

@@ -5,7 +5,7 @@ use std::{
     fmt::Write as _,
     fs,
     net::SocketAddr,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use cheops_example::Carry;
@@ -28,6 +28,7 @@ pub(crate) struct Mesh {
     sites: Vec<Site>,
     links: BTreeMap<(usize, usize), Relay>,
     tls: Option<ServiceTls>,
+    upstreams: BTreeMap<(usize, String), SocketAddr>,
     _peers: Vec<Port>,
     _application: Application,
     _dir: TempDir,
@@ -41,6 +42,8 @@ pub(crate) struct MeshBuilder {
     carry: Carry,
     limits: BTreeMap<String, u64>,
     upstreams: BTreeMap<(usize, String), SocketAddr>,
+    data_dirs: BTreeMap<usize, PathBuf>,
+    token: Option<String>,
     cut: BTreeSet<(usize, usize)>,
     tls: Option<(String, ServiceTls)>,
     one_address: bool,
@@ -58,6 +61,8 @@ impl Mesh {
             carry: Carry::default(),
             limits: limits.map(|(name, value)| (name.to_owned(), value)).into(),
             upstreams: BTreeMap::new(),
+            data_dirs: BTreeMap::new(),
+            token: None,
             cut: BTreeSet::new(),
             tls: None,
             one_address: false,
@@ -80,6 +85,28 @@ impl Mesh {
     /// Where users reach B at a site.
     pub(crate) fn b(&self, number: usize) -> SocketAddr {
         self.site(number).public("B")
+    }
+
+    /// Where the application of a site answers, without the agent.
+    pub(crate) fn application(&self, number: usize, service: &str) -> SocketAddr {
+        self.upstreams[&(number, service.to_owned())]
+    }
+
+    /// Cuts all links from and to a site.
+    pub(crate) fn isolate(&self, number: usize) {
+        self.links_of(number).for_each(Relay::cut);
+    }
+
+    /// Ends what [`Mesh::isolate`] did.
+    pub(crate) fn rejoin(&self, number: usize) {
+        self.links_of(number).for_each(Relay::heal);
+    }
+
+    fn links_of(&self, number: usize) -> impl Iterator<Item = &Relay> {
+        self.links
+            .iter()
+            .filter(move |((from, to), _)| *from == number || *to == number)
+            .map(|(_, link)| link)
     }
 
     /// The link that the agent of one site uses to reach another's. The way back is a link of its own.
@@ -122,6 +149,19 @@ impl MeshBuilder {
         self
     }
 
+    /// Where the agent of a site keeps its data.
+    pub(crate) fn data_dir(mut self, site: usize, dir: &Path) -> Self {
+        self.data_dirs.insert(site, dir.to_owned());
+        self
+    }
+
+    /// The example's services want this token. Each site's are in a file of its own, see
+    /// [`Site::token_file`].
+    pub(crate) fn token(mut self, token: &str) -> Self {
+        self.token = Some(token.to_owned());
+        self.carry("traceparent,authorization".parse().unwrap())
+    }
+
     /// The link is cut before anybody uses it.
     pub(crate) fn cut(mut self, from: usize, to: usize) -> Self {
         self.cut.insert((from, to));
@@ -162,6 +202,7 @@ impl MeshBuilder {
             links,
             _peers: peers,
             tls: self.tls.map(|(_, tls)| tls),
+            upstreams: application.1,
             _application: application.0,
             _dir: dir,
         }
@@ -178,7 +219,17 @@ impl MeshBuilder {
             };
             (service.to_owned(), listening)
         });
-        Site::new(name, dir, services.into())
+        let data_dir = self.data_dirs.get(&number).cloned();
+        let site = Site::new(
+            name,
+            data_dir.unwrap_or_else(|| dir.join("data")),
+            dir,
+            services.into(),
+        );
+        if let Some(token) = &self.token {
+            fs::write(site.token_file(), token).unwrap();
+        }
+        site
     }
 
     fn links(&self, peers: &[Port]) -> BTreeMap<(usize, usize), Relay> {
@@ -207,10 +258,13 @@ impl MeshBuilder {
                     continue;
                 }
                 let data_dir = site.dir().join(service);
-                let instance = match service {
+                let mut instance = match service {
                     "A" => Instance::a(number, site.internal("B"), &self.carry, data_dir),
                     _ => Instance::b(number, data_dir),
                 };
+                if self.token.is_some() {
+                    instance = instance.token_file(site.token_file());
+                }
                 upstreams.insert(key, instance.addr());
                 instances.push(instance);
             }
@@ -257,8 +311,9 @@ impl MeshBuilder {
         upstreams: &BTreeMap<(usize, String), SocketAddr>,
     ) -> String {
         let (name, workers) = (&site.name, self.workers);
+        let data_dir = site.data_dir().display();
         let mut text = format!(
-            "site = \"{name}\"\ndata_dir = \"data\"\nworkers = {workers}\nglue = \"{glue}\"\n\n\
+            "site = \"{name}\"\ndata_dir = \"{data_dir}\"\nworkers = {workers}\nglue = \"{glue}\"\n\n\
              [peer]\nlisten = \"{peer}\"\nca = \"ca.pem\"\ncert = \"{name}.pem\"\nkey = \"{name}.key\"\n\n[limits]\n"
         );
         for (limit, value) in &self.limits {

@@ -3,12 +3,14 @@
 use std::{
     collections::BTreeMap,
     fs,
+    future::Future,
     net::SocketAddr,
+    panic::Location,
     path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
-use http::{Method, Request, header::HOST};
+use http::{Method, Request, StatusCode, header::HOST};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
 use rustix::process::Signal;
@@ -29,15 +31,22 @@ pub(crate) struct Listening {
 
 pub(crate) struct Site {
     pub(crate) name: String,
+    data_dir: PathBuf,
     dir: PathBuf,
     services: BTreeMap<String, Listening>,
     agent: Option<Agent>,
 }
 
 impl Site {
-    pub(super) fn new(name: String, dir: PathBuf, services: BTreeMap<String, Listening>) -> Self {
+    pub(super) fn new(
+        name: String,
+        data_dir: PathBuf,
+        dir: PathBuf,
+        services: BTreeMap<String, Listening>,
+    ) -> Self {
         Self {
             name,
+            data_dir,
             dir,
             services,
             agent: None,
@@ -57,6 +66,16 @@ impl Site {
 
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Where the agent keeps its data.
+    pub(crate) fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
+    /// The tokens that the site's services let in, one per line; read at each request.
+    pub(crate) fn token_file(&self) -> PathBuf {
+        self.dir.join("tokens")
     }
 
     pub(crate) fn config_path(&self) -> PathBuf {
@@ -174,8 +193,36 @@ impl Site {
         serde_json::from_slice(&answer).unwrap()
     }
 
+    /// What an operator does on the admin socket, which must succeed.
+    #[track_caller]
+    pub(crate) fn operate(&self, method: Method, path: &str, body: &Value) -> impl Future<Output = Value> {
+        let what = format!(
+            "{method} {path} at {}, asked by {}",
+            self.name,
+            Location::caller()
+        );
+        let answer = self.admin_answer(method, path, Bytes::from(body.to_string()));
+        async move {
+            let (status, body) = answer.await.unwrap_or_else(|| panic!("no answer: {what}"));
+            let text = String::from_utf8_lossy(&body);
+            assert!(status.is_success(), "{what}: {status} {text}");
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{what}: {error}: {text}"))
+        }
+    }
+
+    /// What is at a path of the admin socket, success or not.
+    pub(crate) async fn look(&self, path: &str) -> (u16, Value) {
+        let answer = self.admin_answer(Method::GET, path, Bytes::new()).await;
+        let (status, body) = answer.unwrap_or_else(|| panic!("{} does not answer {path}", self.name));
+        (status.as_u16(), serde_json::from_slice(&body).unwrap_or_default())
+    }
+
     async fn admin(&self, method: Method, path: &str, body: Bytes) -> Option<Bytes> {
-        let stream = UnixStream::connect(self.dir.join("data/admin.sock")).await.ok()?;
+        Some(self.admin_answer(method, path, body).await?.1)
+    }
+
+    async fn admin_answer(&self, method: Method, path: &str, body: Bytes) -> Option<(StatusCode, Bytes)> {
+        let stream = UnixStream::connect(self.data_dir.join("admin.sock")).await.ok()?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .ok()?;
@@ -188,7 +235,8 @@ impl Site {
             .body(Full::new(body))
             .unwrap();
         let response = sender.send_request(request).await.ok()?;
-        Some(response.into_body().collect().await.ok()?.to_bytes())
+        let status = response.status();
+        Some((status, response.into_body().collect().await.ok()?.to_bytes()))
     }
 }
 

@@ -1,0 +1,174 @@
+//! Replication on the control runtime: its start, and what it reaches of the agent.
+
+use std::{
+    collections::HashMap,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::Context as _;
+use arc_swap::ArcSwapOption;
+use cheops_glue::Profile;
+use cheops_mesh::{Identity, Pulses};
+use cheops_net::{Body, Clock};
+use cheops_node::{
+    Node, Options, Runner,
+    ports::{Application, Failed, Later, Peers, Surroundings},
+};
+use cheops_proxy::{Hands, Shared};
+use cheops_store::SiteKey;
+use cheops_types::{Health, Limits, ServiceName, SiteName};
+use http::{Request, Response};
+
+use super::world::read;
+use crate::config::Config;
+
+/// The key that credentials at rest are sealed with, in the data directory.
+const KEY_FILE: &str = "site.key";
+/// How soon sets hear that a site can be reached again.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// This site's part in replication.
+pub(super) struct Replication {
+    pub(super) node: Node,
+    around: Arc<Around>,
+}
+
+impl Replication {
+    /// Opens the store and goes on with what was under way. Must run on the control runtime.
+    pub(super) fn start(
+        config: &Config,
+        restored: bool,
+        shared: &Arc<Shared>,
+        pulses: Pulses,
+        clock: Rc<Clock>,
+    ) -> anyhow::Result<Self> {
+        let around = Arc::new(Around {
+            shared: shared.clone(),
+            identity: ArcSwapOption::new(identity(config)?.map(Arc::new)),
+        });
+        let key = SiteKey::open(&config.data_dir.join(KEY_FILE), &fill)?;
+        let (node, work) = Node::start(Options {
+            site: config.site.clone(),
+            data: config.data_dir.clone(),
+            restored,
+            key,
+            surroundings: around.clone(),
+            presence: shared.presence.clone(),
+        })?;
+        shared.attach(Arc::new(node.clone()));
+        let ways = Rc::new(Ways {
+            hands: Hands::new(shared.clone(), clock),
+            shared: shared.clone(),
+        });
+        tokio::task::spawn_local(Runner::new(work, ways.clone(), ways).run());
+        tokio::task::spawn_local(watch(node.clone(), pulses));
+        Ok(Self { node, around })
+    }
+
+    /// The identity of a new configuration counts from now on.
+    pub(super) fn reload(&self, config: &Config) -> anyhow::Result<()> {
+        self.around.identity.store(identity(config)?.map(Arc::new));
+        Ok(())
+    }
+}
+
+/// Who this site is in the mesh, where it has peers.
+fn identity(config: &Config) -> anyhow::Result<Option<Identity>> {
+    let Some(peer) = &config.peer else { return Ok(None) };
+    let text = |path| -> anyhow::Result<String> {
+        String::from_utf8(read(path)?).with_context(|| format!("{} is no text", path.display()))
+    };
+    let identity = Identity::new(&text(&peer.ca)?, &text(&peer.cert)?, &text(&peer.key)?)
+        .with_context(|| peer.cert.display().to_string())?;
+    Ok(Some(identity))
+}
+
+fn fill(buffer: &mut [u8]) -> std::io::Result<()> {
+    getrandom::fill(buffer).map_err(|error| std::io::Error::other(error.to_string()))
+}
+
+/// Tells sets when a site answers again, also after a cut that was too short to be called one.
+async fn watch(node: Node, pulses: Pulses) {
+    let mut seen = HashMap::new();
+    loop {
+        for (site, count) in pulses.recoveries() {
+            if seen.insert(site.clone(), count) != Some(count) {
+                node.peer_up(&site);
+            }
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// What is configured, the clock and randomness.
+struct Around {
+    shared: Arc<Shared>,
+    identity: ArcSwapOption<Identity>,
+}
+
+impl Surroundings for Around {
+    fn now_ms(&self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| since.as_millis() as u64)
+    }
+
+    fn fill(&self, buffer: &mut [u8]) {
+        fill(buffer).expect("the system gave randomness when the agent started");
+    }
+
+    fn profile(&self) -> Arc<Profile> {
+        self.shared.world().profile.clone()
+    }
+
+    fn limits(&self) -> Limits {
+        self.shared.world().limits.clone()
+    }
+
+    fn sites(&self) -> Vec<SiteName> {
+        self.shared.world().sites.clone()
+    }
+
+    fn identity(&self) -> Option<Arc<Identity>> {
+        self.identity.load_full()
+    }
+}
+
+/// The way to the services of this site and to the other sites.
+struct Ways {
+    hands: Rc<Hands>,
+    shared: Arc<Shared>,
+}
+
+impl Application for Ways {
+    fn call<'a>(
+        &'a self,
+        service: &'a ServiceName,
+        request: Request<Body>,
+        scope: &'a str,
+    ) -> Later<'a, Result<Response<Body>, Failed>> {
+        Box::pin(async move {
+            let answer = self.hands.call(service, request, scope).await;
+            answer.map_err(|(outcome, problem)| Failed { outcome, problem })
+        })
+    }
+}
+
+impl Peers for Ways {
+    fn ask<'a>(
+        &'a self,
+        site: &'a SiteName,
+        request: Request<Body>,
+        is_long: bool,
+    ) -> Later<'a, Result<Response<Body>, Failed>> {
+        Box::pin(async move {
+            let answer = self.hands.ask(site, request, is_long).await;
+            answer.map_err(|(outcome, problem)| Failed { outcome, problem })
+        })
+    }
+
+    fn is_up(&self, site: &SiteName) -> bool {
+        self.shared.distances.load().health(site) != Health::Down
+    }
+}

@@ -1,0 +1,20 @@
+//! Replication between real agents: what callers see, what operators see, and what the applications
+//! have in the end.
+
+mod bad_input;
+mod catch_up;
+mod crash;
+mod credentials;
+mod disk_full;
+mod doubt;
+mod lists;
+mod mapping;
+mod names;
+mod operators;
+mod partition;
+mod payload;
+mod preconditions;
+mod prefer;
+mod references;
+mod refusal;
+mod support;

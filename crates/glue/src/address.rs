@@ -1,0 +1,113 @@
+//! What a path addresses, for replication.
+
+use std::borrow::Cow;
+
+use crate::{
+    Effect, Kind, Own, Profile, key,
+    trail::{End, Named, Trail},
+};
+
+/// The collection or the resource that a path means, or a resource that it lies within.
+///
+/// Ids in it are as they stand in the path: those of callers or those of this site's application.
+#[derive(Debug, Clone)]
+pub struct Address<'a> {
+    /// The name of the kind; by convention its collection's path, with ids as `{id}`.
+    pub kind: Cow<'a, str>,
+    /// The own id, decoded; none for a collection.
+    pub id: Option<Cow<'a, str>>,
+    /// What tells the resource among all of its kind, its parents' ids included; none for a collection.
+    pub key: Option<Cow<'a, str>>,
+    /// The path behind the resource, such as `/ship`; empty for the resource itself and for a collection.
+    pub below: &'a str,
+    pub(crate) profile: &'a Profile,
+    pub(crate) service: &'a str,
+    described: Option<&'a Kind>,
+    parents: Vec<Cow<'a, str>>,
+}
+
+impl Profile {
+    /// What a path addresses, by glue or by convention. `path` has no query. None for the root and for
+    /// what exists once.
+    pub fn address<'a>(&'a self, service: &'a str, path: &'a str) -> Option<Address<'a>> {
+        let trail = Trail::of(self, service, path);
+        match &trail.end {
+            End::Item => self.resource(service, &trail, trail.places.len() - 1),
+            End::Collection(kind) => Some(Address {
+                kind: kind.name.clone(),
+                id: None,
+                key: None,
+                below: "",
+                profile: self,
+                service,
+                described: kind.described,
+                parents: trail.parents(trail.places.len()),
+            }),
+            End::Other => None,
+        }
+    }
+
+    /// Every resource that a path is or lies within, innermost first. A write to any path that lies within
+    /// a replica is a write to that replica.
+    pub fn within<'a>(&'a self, service: &'a str, path: &'a str) -> Vec<Address<'a>> {
+        let trail = Trail::of(self, service, path);
+        let places = (0..trail.places.len()).rev();
+        places
+            .filter_map(|place| self.resource(service, &trail, place))
+            .collect()
+    }
+
+    fn resource<'a>(&'a self, service: &'a str, trail: &Trail<'a>, place: usize) -> Option<Address<'a>> {
+        let Named { name, described } = trail.places[place].kind.clone()?;
+        let id = trail.value(place);
+        let parents = trail.parents(place);
+        let key = if parents.is_empty() {
+            id.clone()
+        } else {
+            Cow::Owned(key::join(&parents, &id))
+        };
+        Some(Address {
+            kind: name,
+            id: Some(id),
+            key: Some(key),
+            below: trail.below(place),
+            profile: self,
+            service,
+            described,
+            parents,
+        })
+    }
+}
+
+impl Address<'_> {
+    pub fn service(&self) -> &str {
+        self.service
+    }
+
+    /// The rules of the kind.
+    pub fn rules(&self) -> Cow<'_, Kind> {
+        match self.described {
+            Some(kind) => Cow::Borrowed(kind),
+            None => self.profile.kind(self.service, &self.kind),
+        }
+    }
+
+    /// What a request to this path does.
+    pub fn effect(&self, method: &str, content_type: Option<&str>) -> Effect {
+        let below = self.id.is_some().then_some(self.below);
+        self.rules().effect(method, below, content_type)
+    }
+
+    /// The key of the resource of this kind that has this id and the same parents: after a create its own.
+    pub fn key_of(&self, id: &str) -> String {
+        key::join(&self.parents, id)
+    }
+
+    /// How an answer's own id is to be treated: what is read below a resource has an id of its own.
+    pub fn own_for(&self, method: &str) -> Own<'static> {
+        match method {
+            "GET" | "HEAD" if !self.below.is_empty() => Own::Keep,
+            _ => Own::Map,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! How the glue describes lists.
+
+use toml::de::DeValue;
+
+use super::{
+    resources::read_pointer,
+    section::{At, Section},
+};
+use crate::{GlueError, Items, ListShape, Paging};
+
+pub(super) fn read(resource: &Section<'_>) -> Result<ListShape, GlueError> {
+    let plain = ListShape::plain(Items::Presumed);
+    let Some(value) = resource.get("list") else {
+        return Ok(plain);
+    };
+    let DeValue::Table(table) = value.get_ref() else {
+        return Err(resource.wrong_type("list", value, "a table", value.get_ref()));
+    };
+    let known = ["items", "paging", "sort", "provenance"];
+    let list = Section::open(resource.source, "list", table, value.span(), &known)?;
+    let items = match read_pointer(&list, "items")? {
+        Some(pointer) => Items::At(pointer.value),
+        None => plain.items,
+    };
+    let sort = read_pointer(&list, "sort")?;
+    if let Some(sort) = sort.as_ref().filter(|sort| sort.value.is_root()) {
+        return Err(list
+            .source
+            .error(&sort.span, "`sort` must name a member of each item")
+            .fix("write `sort = \"/created\"`, or remove it"));
+    }
+    let provenance = match list.text("provenance")? {
+        Some(member) => Some(member.value.to_owned()).filter(|member| !member.is_empty()),
+        None => plain.provenance,
+    };
+    Ok(ListShape {
+        paging: read_paging(&list, &items)?,
+        items,
+        sort: sort.map(|sort| sort.value),
+        provenance,
+    })
+}
+
+fn read_paging(list: &Section<'_>, items: &Items) -> Result<Option<Paging>, GlueError> {
+    let Some(value) = list.get("paging") else {
+        return Ok(None);
+    };
+    let table = match value.get_ref() {
+        DeValue::String(word) if word == "none" => return Ok(None),
+        DeValue::Table(table) => table,
+        other => {
+            return Err(list
+                .wrong_type("paging", value, "a table or `\"none\"`", other)
+                .fix("write `{ style = \"token\", limit = \"limit\", token = \"page_token\", next = \"/next\" }`"));
+        }
+    };
+    let known = ["style", "limit", "token", "next"];
+    let paging = Section::open(list.source, "paging", table, value.span(), &known)?;
+    let style = paging.required_text("style")?;
+    if style.value != "token" {
+        let message = format!("unknown style `{}` in paging", style.value);
+        return Err(list.source.unknown(&style.span, message, style.value, &["token"]));
+    }
+    let limit = read_parameter(&paging, "limit")?;
+    let token = read_parameter(&paging, "token")?.ok_or_else(|| paging.missing("token"))?;
+    if limit.as_ref().is_some_and(|limit| limit.value == token.value) {
+        return Err(list
+            .source
+            .error(&token.span, "`limit` and `token` name the same parameter"));
+    }
+    let next = read_pointer(&paging, "next")?.ok_or_else(|| paging.missing("next"))?;
+    let Items::At(items) = items else {
+        return Err(list
+            .source
+            .error(&list.span, "a list that is paged must say where its items are")
+            .fix("add `items = \"/items\"`"));
+    };
+    if items.contains(&next.value) || next.value.contains(items) {
+        return Err(list
+            .source
+            .error(
+                &next.span,
+                "the next page cannot be told inside the items, nor around them",
+            )
+            .fix("point `next` at a member beside the items, or write `paging = \"none\"`"));
+    }
+    Ok(Some(Paging {
+        limit: limit.map(|limit| limit.value.to_owned()),
+        token: token.value.to_owned(),
+        next: next.value,
+    }))
+}
+
+/// The name of a query parameter.
+pub(super) fn read_parameter<'t>(paging: &Section<'t>, key: &str) -> Result<Option<At<&'t str>>, GlueError> {
+    let Some(name) = paging.text(key)? else {
+        return Ok(None);
+    };
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b'$');
+    if name.value.is_empty() || !name.value.bytes().all(plain) {
+        let message = format!("`{}` is not the name of a query parameter", name.value);
+        return Err(paging
+            .source
+            .error(&name.span, message)
+            .fix("use letters, digits, `-`, `.`, `_`, `~` or `$`"));
+    }
+    Ok(Some(name))
+}

@@ -1,0 +1,174 @@
+//! Signatures of sites: what one has signed every other can check, whoever passed it on.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Mutex, PoisonError},
+};
+
+use cheops_types::SiteName;
+use rcgen::{KeyPair, PublicKeyData as _, SigningKey as _};
+use rustls_pki_types::{CertificateDer, TrustAnchor};
+use webpki::ALL_VERIFICATION_ALGS;
+
+use crate::identity::{self, IdentityError};
+
+const VERSION: u8 = 1;
+
+/// How long a certificate that was checked is not checked again, in seconds.
+const BELIEVED_S: u64 = 3600;
+
+/// Certificates that are remembered as checked; beyond that all are checked anew.
+const BELIEVED_MAX: usize = 1024;
+
+/// Why a signature is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SignatureError {
+    #[error("it is not signed")]
+    Missing,
+    #[error("the signature cannot be read")]
+    Malformed,
+    #[error("the signer is not believed: {0}")]
+    Signer(#[from] IdentityError),
+    #[error("site `{0}` did not sign that")]
+    Forged(SiteName),
+}
+
+/// Who this site is in the mesh, as far as signing goes: its key, its certificate, and the CA that all
+/// sites share.
+///
+/// A signature brings the certificate of its signer along, so that whoever trusts the CA can check it without
+/// knowing the signer. `Debug` does not show the key.
+pub struct Identity {
+    site: SiteName,
+    key: KeyPair,
+    /// Version and certificates, as every signature begins.
+    prefix: Vec<u8>,
+    anchors: Vec<TrustAnchor<'static>>,
+    /// Certificates with the hour at which they were found valid.
+    believed: Mutex<HashMap<(Vec<u8>, u64), SiteName>>,
+}
+
+impl Identity {
+    /// From the PEM texts of `cheops ca`. That the CA issued the certificate is checked by whoever
+    /// receives a signature.
+    pub fn new(ca: &str, certificate: &str, key: &str) -> Result<Self, IdentityError> {
+        let anchors = identity::anchors(ca)?;
+        let chain = identity::certificates("certificate", certificate)?;
+        let key = KeyPair::from_pem(key).map_err(|error| identity::unreadable("key", &error))?;
+        let end_entity = identity::parse("certificate", &chain[0])?;
+        if end_entity.subject_public_key_info().as_ref() != key.subject_public_key_info() {
+            return Err(IdentityError::WrongKey);
+        }
+        Ok(Self {
+            site: identity::site_of(&end_entity)?,
+            key,
+            prefix: encode(&chain)?,
+            anchors,
+            believed: Mutex::default(),
+        })
+    }
+
+    pub fn site(&self) -> &SiteName {
+        &self.site
+    }
+
+    pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, IdentityError> {
+        let mut signature = self.prefix.clone();
+        signature.extend(self.key.sign(message)?);
+        Ok(signature)
+    }
+
+    /// The site that has signed `message`, if its certificate is valid at one of the times.
+    pub fn signer(
+        &self,
+        message: &[u8],
+        signature: &[u8],
+        at_unix_s: &[u64],
+    ) -> Result<SiteName, SignatureError> {
+        if signature.is_empty() {
+            return Err(SignatureError::Missing);
+        }
+        let (chain, rest) = decode(signature).ok_or(SignatureError::Malformed)?;
+        let head = &signature[..signature.len() - rest.len()];
+        let mut believed = Err(IdentityError::OutOfDate);
+        for at in at_unix_s {
+            believed = self.believe(head, &chain, *at);
+            if believed.is_ok() {
+                break;
+            }
+        }
+        let site = believed?;
+        let end_entity = identity::parse("certificate", &chain[0])?;
+        // The certificate says which kind of key it is, so at most a few of these are tried.
+        let is_signed = ALL_VERIFICATION_ALGS
+            .iter()
+            .any(|algorithm| end_entity.verify_signature(*algorithm, message, rest).is_ok());
+        if is_signed {
+            Ok(site)
+        } else {
+            Err(SignatureError::Forged(site))
+        }
+    }
+
+    fn believe(
+        &self,
+        head: &[u8],
+        chain: &[CertificateDer<'_>],
+        at_unix_s: u64,
+    ) -> Result<SiteName, IdentityError> {
+        let key = (head.to_vec(), at_unix_s / BELIEVED_S);
+        let lock = || self.believed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(site) = lock().get(&key) {
+            return Ok(site.clone());
+        }
+        let site = identity::believe(&self.anchors, chain, at_unix_s)?;
+        let mut believed = lock();
+        if believed.len() >= BELIEVED_MAX {
+            believed.clear();
+        }
+        believed.insert(key, site.clone());
+        Ok(site)
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity")
+            .field("site", &self.site)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Version, number of certificates, each with its length in front.
+fn encode(chain: &[CertificateDer<'_>]) -> Result<Vec<u8>, IdentityError> {
+    let too_long = |_| IdentityError::Unreadable {
+        what: "certificate",
+        reason: "it is too long to go with every signature".to_owned(),
+    };
+    let mut out = vec![VERSION, u8::try_from(chain.len()).map_err(too_long)?];
+    for certificate in chain {
+        out.extend(u16::try_from(certificate.len()).map_err(too_long)?.to_be_bytes());
+        out.extend(certificate.as_ref());
+    }
+    Ok(out)
+}
+
+/// The certificates, at least one, and what follows them.
+fn decode(signature: &[u8]) -> Option<(Vec<CertificateDer<'_>>, &[u8])> {
+    let [VERSION, count, rest @ ..] = signature else {
+        return None;
+    };
+    let mut rest = rest;
+    let mut chain = Vec::new();
+    for _ in 0..*count {
+        let (length, tail) = rest.split_first_chunk()?;
+        let (certificate, tail) = tail.split_at_checked(u16::from_be_bytes(*length).into())?;
+        chain.push(CertificateDer::from(certificate));
+        rest = tail;
+    }
+    (!chain.is_empty()).then_some((chain, rest))
+}

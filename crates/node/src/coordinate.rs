@@ -1,0 +1,108 @@
+//! The port of the data plane.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cheops_plan::{Chunks, Coordinator, Known, Pending, Reply, Spooling, Write};
+use cheops_replica::{Answer, Set, Token, Work};
+use cheops_types::{Outcome, Problem, SiteName};
+use serde_json::json;
+
+use crate::{
+    fetch, ids,
+    node::Node,
+    operation_ref::{OperationRef, Which},
+    problems, rows, spooled, told, wire, write,
+};
+
+impl Coordinator for Node {
+    fn find(&self, service: &str, kind: &str, id: &str, key: &str) -> Result<Option<Known>, Problem> {
+        ids::find(&self.core, service, kind, id, key)
+    }
+
+    fn write(&self, write: Write) -> Pending<Reply> {
+        Box::pin(write::write(Arc::clone(&self.core), write))
+    }
+
+    fn spool(&self) -> Result<Box<dyn Spooling>, Problem> {
+        spooled::begin(&self.core)
+    }
+
+    fn operation(&self, id: &str) -> Result<Option<Bytes>, Problem> {
+        let Ok(named) = id.parse::<OperationRef>() else {
+            return Ok(None);
+        };
+        let set = self.core.store.read_with(|read| rows::set(read, &named.set));
+        let set = set.map_err(|error| problems::store(&self.core.site, &error))?;
+        Ok(self.status(set.as_ref(), &named).map(Bytes::from))
+    }
+
+    fn receive(&self, from: &SiteName, path: &str, body: Bytes) -> Pending<Result<Bytes, Problem>> {
+        wire::receive(&self.core, from, path, body)
+    }
+
+    fn payload(&self, from: &SiteName, hash: &str, offset: u64) -> Result<Box<dyn Chunks>, Problem> {
+        fetch::serve_payload(&self.core, from, hash, offset)
+    }
+}
+
+impl Node {
+    fn status(&self, set: Option<&Set>, named: &OperationRef) -> Option<String> {
+        let here = &self.core.site;
+        let (state, told) = match &named.which {
+            Which::Number(id) => {
+                let set = set.filter(|set| set.held().includes(id))?;
+                ("", told::accepted(set, here, id, None))
+            }
+            Which::Token(token) => self.by_token(set, *token)?,
+        };
+        let is_pending = told.sites.iter().any(|visit| visit.outcome == Outcome::Pending);
+        let state = match state {
+            "" if told.sites.iter().any(told::is_refusal) => "degraded",
+            "" if is_pending => "pending",
+            "" => "done",
+            state => state,
+        };
+        let operation = told.operation.clone().unwrap_or_else(|| named.to_string());
+        let status = json!({
+            "operation": operation,
+            "set": &*told.set,
+            "state": state,
+            "held": told.held,
+            "sites": told.sites,
+        });
+        Some(status.to_string())
+    }
+
+    /// A write whose number its caller was not told. `state` is empty where the sites say it all.
+    fn by_token(&self, set: Option<&Set>, token: Token) -> Option<(&'static str, cheops_plan::Told)> {
+        let here = &self.core.site;
+        if let Some(set) = set {
+            if let Some(entry) = set.log().find(|entry| entry.op.token == token) {
+                return Some(("", told::accepted(set, here, &entry.op.id, None)));
+            }
+            let is_begun = set
+                .job()
+                .is_some_and(|job| matches!(&job.work, Work::Accept { op, .. } if op.token == token));
+            if is_begun || set.queue().any(|draft| draft.token == token) {
+                let state = if set.token_in_doubt() == Some(token) {
+                    "in-doubt"
+                } else {
+                    "pending"
+                };
+                return Some((state, told::recorded(set, here, token)));
+            }
+        }
+        let (answer, told) = self.core.finished.get(token)?;
+        Some(match answer {
+            Answer::Accepted { operation, status } => {
+                let now = set.map(|set| told::accepted(set, here, &operation, Some(status)));
+                ("", now.unwrap_or(told))
+            }
+            Answer::Noted { .. } => ("", told),
+            Answer::Refused { .. } => ("refused", told),
+            Answer::NotHere(_) | Answer::Gone => ("not-executed", told),
+            Answer::Unknown { .. } => ("unknown", told),
+        })
+    }
+}

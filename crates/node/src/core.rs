@@ -1,0 +1,36 @@
+//! What the parts of replication share.
+
+use std::{fmt, sync::Arc};
+
+use cheops_plan::Presence;
+use cheops_store::{SiteKey, Spool, Store};
+use cheops_types::SiteName;
+
+use crate::{
+    commit_times::CommitTimes, engine::EngineHandle, finished::Finished, ports::Surroundings, runner::Asks,
+    spooled::Spooled, waiting::Waiting,
+};
+
+/// One site's replication: where it is kept, who waits, and the way to the engine.
+pub(crate) struct Core {
+    pub(crate) site: SiteName,
+    pub(crate) store: Store,
+    pub(crate) spool: Spool,
+    pub(crate) key: SiteKey,
+    pub(crate) surroundings: Arc<dyn Surroundings>,
+    pub(crate) presence: Arc<Presence>,
+    pub(crate) engine: EngineHandle,
+    pub(crate) waiting: Waiting,
+    pub(crate) finished: Finished,
+    pub(crate) spooled: Spooled,
+    pub(crate) asks: Asks,
+    pub(crate) commit_times: CommitTimes,
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core")
+            .field("site", &self.site)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,105 @@
+//! Bodies in the words of all sites.
+
+use std::{borrow::Cow, io::Read as _};
+
+use bytes::Bytes;
+use cheops_glue::{Address, Effect, Kind, NotJson, Own};
+use cheops_plan::WriteBody;
+use cheops_replica::Body;
+use cheops_store::{PayloadHash, PayloadRef};
+use cheops_types::{Code, Problem};
+
+use super::Reading;
+use crate::{ids::ToMeta, problems};
+
+/// A body with meta-ids instead of any others.
+pub(super) struct Wording {
+    pub(super) recorded: Body,
+    /// With its preconditions, where it has some.
+    pub(super) first: Option<Bytes>,
+}
+
+impl Reading<'_> {
+    /// The body, if it is one that has to be read, or need not be read back.
+    pub(super) fn readable(&self, rules: &Kind, effect: Effect) -> Result<Option<Bytes>, Problem> {
+        match &self.write.body {
+            WriteBody::Inline(body) => Ok(Some(body.clone())),
+            WriteBody::Spooled { .. } if !rules.reads_request_body(&effect) => Ok(None),
+            WriteBody::Spooled { hash, bytes } => {
+                let payload = PayloadRef {
+                    hash: PayloadHash::from(*hash),
+                    bytes: *bytes,
+                };
+                self.read_spooled(&payload).map(Some)
+            }
+        }
+    }
+
+    fn read_spooled(&self, payload: &PayloadRef) -> Result<Bytes, Problem> {
+        let here = &self.core.site;
+        let max = self.core.surroundings.limits().replicated_answer_max_bytes;
+        if payload.bytes > max as u64 {
+            let detail = format!(
+                "the body has ids in it and {} bytes; at most {max} can be read for them",
+                payload.bytes
+            );
+            return Err(Problem::new(Code::BodyTooLarge, detail).at(here));
+        }
+        let mut body = Vec::with_capacity(payload.bytes as usize);
+        let reader = self.core.spool.reader(payload, 0);
+        let mut reader = reader.map_err(|error| problems::spool(here, &error))?;
+        reader.read_to_end(&mut body).map_err(|error| {
+            let detail = format!("the body cannot be read back at `{here}`: {error}");
+            Problem::new(Code::StoreFull, detail).at(here)
+        })?;
+        Ok(body.into())
+    }
+
+    /// Exchanges the ids in a body that [`Reading::readable`] gave, and takes its preconditions out.
+    pub(super) fn wording(
+        &self,
+        address: &Address<'_>,
+        rules: &Kind,
+        effect: Effect,
+        body: Option<Bytes>,
+        own: Own<'_>,
+        ids: &ToMeta<'_>,
+    ) -> Result<Wording, Problem> {
+        let is_read = rules.reads_request_body(&effect);
+        let Some(body) = body.filter(|body| is_read && !body.is_empty()) else {
+            return Ok(Wording {
+                recorded: self.as_it_is(),
+                first: None,
+            });
+        };
+        let unreadable = |error: NotJson| {
+            let detail = format!(
+                "the body of `{} {}` has to be read and is no JSON: {error}",
+                self.write.method, self.write.path
+            );
+            Problem::new(Code::BodyUnsupported, detail).at(&self.core.site)
+        };
+        let mapped = address.map_body(&body, own, ids).map_err(unreadable)?;
+        let plain = rules.without_preconditions(&mapped).map_err(unreadable)?;
+        let first = match &plain {
+            Cow::Owned(plain) if plain[..] != mapped[..] => Some(Bytes::copy_from_slice(&mapped)),
+            _ => None,
+        };
+        let recorded = if plain[..] == body[..] {
+            self.as_it_is()
+        } else {
+            Body::Inline(plain.into_owned())
+        };
+        Ok(Wording { recorded, first })
+    }
+
+    fn as_it_is(&self) -> Body {
+        match &self.write.body {
+            WriteBody::Inline(body) => Body::Inline(body.to_vec()),
+            WriteBody::Spooled { hash, bytes } => Body::Spooled {
+                hash: *hash,
+                bytes: *bytes,
+            },
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! What happens within one commit.
+
+use std::collections::BTreeMap;
+
+use cheops_replica::{
+    Answer, Context, Draft, Effect, Event, Message, MetaId, Reason, Set, Site, Token, Tuning, adopt, create,
+    receive, step,
+};
+use cheops_store::{Error, ReadSession};
+use cheops_types::{Code, Problem};
+use tokio::sync::oneshot;
+
+use super::{
+    Engine, Input,
+    change::{Change, Held},
+    release::Release,
+    rules::SiteRules,
+    sweep::Sweep,
+};
+use crate::{
+    mint::NewId,
+    problems,
+    rows::{self, Kept, SiteRecord},
+};
+
+/// Who waits for a batch to be durable.
+pub(super) type Done = oneshot::Sender<Result<(), Problem>>;
+
+/// A batch under way. The sets that it touches are in the engine's cache as they would be after it.
+pub(super) struct Batch<'e> {
+    engine: &'e mut Engine,
+    tuning: &'e Tuning,
+    now_ms: u64,
+    read: ReadSession,
+    record: SiteRecord,
+    /// The touched sets, as they were; none where there was none.
+    before: BTreeMap<MetaId, Option<Kept>>,
+    forgotten: BTreeMap<MetaId, Held>,
+    ended: Ended,
+}
+
+/// A batch that waits for its commit.
+pub(super) struct Ended {
+    pub(super) now_ms: u64,
+    pub(super) record: SiteRecord,
+    pub(super) changes: Vec<Change>,
+    /// The sets that it leaves in the cache.
+    pub(super) touched: Vec<MetaId>,
+    pub(super) releases: Vec<Release>,
+    pub(super) dones: Vec<(Done, Result<(), Problem>)>,
+    /// Callers of its writes.
+    pub(super) tokens: Vec<(MetaId, Token)>,
+    /// What became of executions.
+    pub(super) results: Vec<(MetaId, Event)>,
+    pub(super) moved: Vec<MetaId>,
+}
+
+impl<'e> Batch<'e> {
+    pub(super) fn begin(engine: &'e mut Engine, tuning: &'e Tuning) -> Result<Self, Error> {
+        let record = engine.record.clone();
+        let now_ms = engine.core.surroundings.now_ms();
+        Ok(Self {
+            tuning,
+            now_ms,
+            read: engine.core.store.read()?,
+            before: BTreeMap::new(),
+            forgotten: BTreeMap::new(),
+            ended: Ended {
+                now_ms,
+                record: record.clone(),
+                changes: Vec::new(),
+                touched: Vec::new(),
+                releases: Vec::new(),
+                dones: Vec::new(),
+                tokens: Vec::new(),
+                results: Vec::new(),
+                moved: Vec::new(),
+            },
+            record,
+            engine,
+        })
+    }
+
+    pub(super) fn take(&mut self, input: Input) {
+        match input {
+            Input::Create { id, draft } => self.create(id, *draft),
+            Input::Request { set, draft } => self.request(&set, *draft),
+            Input::Adopt {
+                id,
+                birth,
+                local,
+                token,
+                recognise,
+            } => self.begin_set(id, token, |site, meta, context| {
+                adopt(site, meta, *birth, local, token, recognise, context)
+            }),
+            Input::Result { set, event } => self.result(set, event),
+            Input::Tell { set, event, done } => {
+                let outcome = self.happen(&set, event);
+                self.ended.dones.push((done, outcome));
+            }
+            Input::Receive { messages, done } => {
+                let outcome = messages.into_iter().try_for_each(|message| self.receive(message));
+                self.ended.dones.push((done, outcome));
+            }
+            Input::PeerUp(site) => {
+                let is_known = self.engine.sweeps.iter().any(|sweep| sweep.peer() == Some(&site));
+                if !is_known {
+                    self.engine.sweeps.push_back(Sweep::peer_up(site));
+                }
+            }
+        }
+    }
+
+    /// What became of executions, and could not be stored before.
+    pub(super) fn unstored(&mut self) {
+        if self.engine.is_retry_due() {
+            for (set, event) in std::mem::take(&mut self.engine.unstored) {
+                self.result(set, event);
+            }
+        }
+    }
+
+    /// Sets whose time has come, or that waited for another one.
+    pub(super) fn wake(&mut self) {
+        let mut due = std::mem::take(&mut self.engine.woken);
+        due.extend(self.engine.timers.due(self.now_ms, super::BATCH_MAX));
+        for meta in due {
+            if let Err(problem) = self.happen(&meta, Event::Wake) {
+                tracing::warn!(set = %meta, problem = %problem.detail, "a replica set cannot go on");
+            }
+        }
+    }
+
+    /// Some of the sets that have something left to do, after a start or when a site is back.
+    pub(super) fn sweep(&mut self) {
+        if !self.engine.is_retry_due() {
+            return;
+        }
+        let Some(mut sweep) = self.engine.sweeps.pop_front() else {
+            return;
+        };
+        match sweep.next(&self.read) {
+            Ok(None) => return,
+            Ok(Some(page)) => {
+                for meta in page {
+                    self.sweep_one(&sweep, &meta);
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, "the store cannot be read");
+                self.engine.pause();
+            }
+        }
+        self.engine.sweeps.push_front(sweep);
+    }
+
+    fn sweep_one(&mut self, sweep: &Sweep, meta: &MetaId) {
+        match self.load(meta) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return tracing::error!(%error, set = %meta, "a replica set cannot be read"),
+        }
+        let held = self.engine.cache.get(meta);
+        if let Some(event) = held.and_then(|held| sweep.event(&held.kept.set)) {
+            self.step(meta, event);
+        }
+    }
+
+    fn request(&mut self, meta: &MetaId, draft: Draft) {
+        let token = draft.token;
+        self.ended.tokens.push((meta.clone(), token));
+        let known = match self.load(meta) {
+            Ok(known) => known,
+            Err(error) => return self.fail(token, self.problem(&error)),
+        };
+        let Some(held) = self.engine.cache.get(meta).filter(|_| known) else {
+            return self.fail(token, problems::unknown_set(&self.engine.core.site, meta));
+        };
+        if self.is_of_the_past(&held.kept) {
+            let answer = Answer::NotHere(Reason::NoReplica);
+            let effect = Effect::Answer { token, answer };
+            let release = Release::of(&self.engine.core, &held.kept.set, effect);
+            return self.ended.releases.extend(release);
+        }
+        self.step(meta, Event::Request(draft));
+    }
+
+    /// Whether the store was restored and no other site has brought the set up to date since.
+    fn is_of_the_past(&self, kept: &Kept) -> bool {
+        kept.incarnation != self.record.site.incarnation() && kept.set.members().len() > 1
+    }
+
+    fn create(&mut self, id: NewId, draft: Draft) {
+        let token = draft.token;
+        self.begin_set(id, token, |site, meta, context| {
+            create(site, meta, draft, context)
+        });
+    }
+
+    fn begin_set(
+        &mut self,
+        id: NewId,
+        token: Token,
+        begin: impl FnOnce(&mut Site, &MetaId, &Context<'_>) -> (Set, Vec<Effect>),
+    ) {
+        let meta = match id {
+            NewId::Given(meta) => Some(meta),
+            NewId::Integer { counter, slot } => self.record.integers.draw(&counter, slot),
+        };
+        let Some(meta) = meta else {
+            let site = &self.engine.core.site;
+            let detail = format!(
+                "`{site}` has drawn all its integers for meta-ids of this kind: widen the range in the glue"
+            );
+            return self.fail(token, Problem::new(Code::GlueIncomplete, detail).at(site));
+        };
+        self.ended.tokens.push((meta.clone(), token));
+        let rules = SiteRules {
+            kind: None,
+            cache: &self.engine.cache,
+            read: &self.read,
+        };
+        let context = Context {
+            now_ms: self.now_ms,
+            tuning: self.tuning,
+            rules: &rules,
+        };
+        let (set, effects) = begin(&mut self.record.site, &meta, &context);
+        self.enter(&meta, set, effects);
+    }
+
+    fn receive(&mut self, message: Message) -> Result<(), Problem> {
+        let meta = message.set.clone();
+        let is_known = self.load(&meta).map_err(|error| self.problem(&error))?;
+        if is_known {
+            let incarnation = message.incarnation;
+            self.step(&meta, Event::Message(message));
+            // Whoever knows of this life of the store has told what it missed.
+            if incarnation == self.record.site.incarnation()
+                && let Some(held) = self.engine.cache.get_mut(&meta)
+            {
+                held.kept.incarnation = incarnation;
+            }
+            return Ok(());
+        }
+        let rules = SiteRules {
+            kind: None,
+            cache: &self.engine.cache,
+            read: &self.read,
+        };
+        let context = Context {
+            now_ms: self.now_ms,
+            tuning: self.tuning,
+            rules: &rules,
+        };
+        match receive(&mut self.record.site, message, &context) {
+            (Some(set), effects) => self.enter(&meta, set, effects),
+            (None, effects) => self
+                .ended
+                .releases
+                .extend(effects.into_iter().filter_map(Release::alone)),
+        }
+        Ok(())
+    }
+
+    /// A set that is new here.
+    fn enter(&mut self, meta: &MetaId, set: Set, effects: Vec<Effect>) {
+        self.before.entry(meta.clone()).or_insert(None);
+        let held = Held::new(self.record.run, self.record.site.incarnation(), set);
+        self.engine.cache.put(meta.clone(), held);
+        self.collect(meta, effects);
+    }
+
+    fn result(&mut self, set: MetaId, event: Event) {
+        match self.load(&set) {
+            Ok(true) => {
+                self.step(&set, event.clone());
+                self.ended.results.push((set, event));
+            }
+            Ok(false) => tracing::warn!(%set, "an execution has ended for a replica set that is not here"),
+            Err(error) => {
+                tracing::error!(%error, %set, "a replica set cannot be read");
+                self.engine.keep(vec![(set, event)]);
+            }
+        }
+    }
+
+    fn happen(&mut self, meta: &MetaId, event: Event) -> Result<(), Problem> {
+        if self.load(meta).map_err(|error| self.problem(&error))? {
+            self.step(meta, event);
+            return Ok(());
+        }
+        Err(problems::unknown_set(&self.engine.core.site, meta))
+    }
+
+    /// Brings a set into the cache; false when this site knows none. One that an earlier start of the agent
+    /// wrote last resumes first, which may be its end.
+    fn load(&mut self, meta: &MetaId) -> Result<bool, Error> {
+        if self.forgotten.contains_key(meta) {
+            return Ok(false);
+        }
+        if self.engine.cache.get(meta).is_none() {
+            let Some(kept) = rows::kept(&self.read, meta)? else {
+                return Ok(false);
+            };
+            self.engine.cache.put(meta.clone(), Held::stored(kept));
+        }
+        let is_of_this_run = |held: &Held| held.kept.run == self.record.run;
+        if !self.engine.cache.get(meta).is_some_and(is_of_this_run) {
+            self.remember(meta);
+            if let Some(held) = self.engine.cache.get_mut(meta) {
+                held.kept.run = self.record.run;
+            }
+            self.step(meta, Event::Resume);
+        }
+        Ok(!self.forgotten.contains_key(meta))
+    }
+
+    /// Keeps a set as it was before the batch.
+    fn remember(&mut self, meta: &MetaId) {
+        let cache = &self.engine.cache;
+        self.before
+            .entry(meta.clone())
+            .or_insert_with(|| cache.get(meta).map(|held| held.kept.without_log()));
+    }
+
+    /// Lets something happen to a set that is in the cache.
+    fn step(&mut self, meta: &MetaId, event: Event) {
+        self.remember(meta);
+        let Some(mut held) = self.engine.cache.take(meta) else {
+            return;
+        };
+        let profile = self.engine.core.surroundings.profile();
+        let record = held.kept.set.record();
+        let kind = profile.kind(&record.service, &record.kind);
+        let rules = SiteRules {
+            kind: Some(&kind),
+            cache: &self.engine.cache,
+            read: &self.read,
+        };
+        let context = Context {
+            now_ms: self.now_ms,
+            tuning: self.tuning,
+            rules: &rules,
+        };
+        let effects = step(&mut self.record.site, &mut held.kept.set, event, &context);
+        self.engine.cache.put(meta.clone(), held);
+        self.collect(meta, effects);
+    }
+
+    fn collect(&mut self, meta: &MetaId, effects: Vec<Effect>) {
+        let mut is_over = false;
+        if let Some(held) = self.engine.cache.get(meta) {
+            let core = &self.engine.core;
+            for effect in effects {
+                match effect {
+                    Effect::Moved(meta) => self.ended.moved.push(meta),
+                    Effect::Forget => is_over = true,
+                    effect => self
+                        .ended
+                        .releases
+                        .extend(Release::of(core, &held.kept.set, effect)),
+                }
+            }
+        }
+        if is_over && let Some(held) = self.engine.cache.take(meta) {
+            self.forgotten.insert(meta.clone(), held);
+        }
+    }
+
+    fn fail(&mut self, token: Token, problem: Problem) {
+        self.ended.releases.push(Release::Failed { token, problem });
+    }
+
+    fn problem(&self, error: &Error) -> Problem {
+        problems::store(&self.engine.core.site, error)
+    }
+
+    /// What is to be written.
+    pub(super) fn end(mut self) -> Ended {
+        let here = self.engine.core.site.clone();
+        for (meta, before) in self.before {
+            if let Some(held) = self.forgotten.remove(&meta) {
+                if before.is_some() {
+                    self.ended.changes.push(held.forget());
+                }
+                continue;
+            }
+            let Some(held) = self.engine.cache.get_mut(&meta) else {
+                continue;
+            };
+            self.ended.changes.extend(held.change(before.as_ref(), &here));
+            self.ended.touched.push(meta);
+        }
+        if !self.ended.changes.is_empty() || self.record != self.ended.record {
+            self.record.commits += 1;
+        }
+        self.ended.record = self.record;
+        self.ended
+    }
+}

@@ -1,0 +1,39 @@
+//! Replication at one site: the engine on a thread of its own, what it wants done, and the port through
+//! which the data plane asks.
+//!
+//! Nothing that the engine wants done begins before its state is durable. It reaches the application, the
+//! other sites, the clock and randomness only through [`ports`].
+
+mod commit_times;
+mod coordinate;
+mod core;
+mod draft;
+mod engine;
+mod fetch;
+mod finished;
+mod ids;
+#[cfg(test)]
+mod lab;
+mod mint;
+pub mod model;
+mod node;
+mod operation_ref;
+mod operator;
+pub mod ports;
+mod problems;
+mod rows;
+mod runner;
+mod secret;
+mod sign;
+mod spooled;
+mod task;
+mod told;
+mod waiting;
+mod wire;
+mod write;
+
+#[doc(hidden)]
+pub use engine::Fill;
+pub use node::{Node, Options, StartError, Work};
+pub use operator::Operator;
+pub use runner::Runner;

@@ -1,0 +1,234 @@
+//! One site's replication, started.
+
+use std::{
+    fmt,
+    ops::ControlFlow,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    thread::{self, JoinHandle},
+};
+
+use cheops_plan::Presence;
+use cheops_replica::{MetaId, Site};
+use cheops_store::{
+    Error, Incarnation, OpenError, Options as StoreOptions, Pending, Read, SiteKey, Span, Spool, SpoolError,
+    Store,
+};
+use cheops_types::SiteName;
+use tokio::sync::mpsc;
+
+use crate::{
+    commit_times::CommitTimes,
+    core::Core,
+    engine::{Engine, EngineHandle, Input},
+    finished::Finished,
+    mint::Counters,
+    ports::Surroundings,
+    rows::{self, Sets, SiteRecord, SiteRow},
+    runner::Asks,
+    spooled::Spooled,
+    task::Task,
+    waiting::Waiting,
+};
+
+/// Tasks that wait for the runner; the engine waits with more.
+const TASKS_MAX: usize = 4096;
+
+/// What replication at a site is started with.
+pub struct Options {
+    pub site: SiteName,
+    /// An existing directory that no other agent uses.
+    pub data: PathBuf,
+    /// `data` was restored from a copy, of the whole directory perhaps: other sites know more than it holds.
+    pub restored: bool,
+    pub key: SiteKey,
+    pub surroundings: Arc<dyn Surroundings>,
+    /// Filled with everything that is replicated here.
+    pub presence: Arc<Presence>,
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("site", &self.site)
+            .field("data", &self.data)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why replication cannot start. Nothing was executed or sent.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    #[error("the store cannot be used: {0}")]
+    Rows(#[from] Error),
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+    #[error(
+        "the data directory belongs to the site `{found}`, not to `{here}`: give each site a directory of its own"
+    )]
+    OtherSite { found: SiteName, here: SiteName },
+    #[error("the engine's thread cannot be started: {0}")]
+    Thread(String),
+}
+
+/// A cheap handle. The engine ends when all of them are gone, or when one of them stops it.
+#[derive(Debug, Clone)]
+pub struct Node {
+    pub(crate) core: Arc<Core>,
+    running: Arc<Running>,
+}
+
+/// What the engine wants done, for the runner.
+#[derive(Debug)]
+pub struct Work {
+    pub(crate) core: Arc<Core>,
+    pub(crate) tasks: mpsc::Receiver<Task>,
+}
+
+/// Closes the engine's inbox with the last handle.
+#[derive(Debug)]
+struct Running {
+    engine: EngineHandle,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.engine.close();
+    }
+}
+
+impl Node {
+    /// Opens what is stored, makes the data plane know it, and starts the engine. Sets with something left to
+    /// do go on by themselves, once [`Work`] has a runner.
+    pub fn start(options: Options) -> Result<(Self, Work), StartError> {
+        let limits = options.surroundings.limits();
+        let store_options = StoreOptions {
+            restored: options.restored,
+            ..StoreOptions::new(Incarnation(options.surroundings.now_ms()), &limits)
+        };
+        let store = Store::open(&options.data, &store_options)?;
+        Self::over(store, options)
+    }
+
+    /// The same over a store that is open already.
+    pub(crate) fn over(store: Store, options: Options) -> Result<(Self, Work), StartError> {
+        let Options {
+            site,
+            data,
+            key,
+            surroundings,
+            presence,
+            ..
+        } = options;
+        let limits = surroundings.limits();
+        let (spool, recovered) = Spool::open(&data, &store, limits.spool_max_bytes)?;
+        for payload in recovered.missing {
+            tracing::warn!(%payload, "a payload is missing and has to come from another site");
+        }
+        let record = begin_run(&store, &site)?;
+        announce_all(&store, &presence)?;
+        let (engine, inbox) = EngineHandle::new(site.clone(), limits.engine_queue_max);
+        let core = Arc::new(Core {
+            site,
+            store,
+            spool,
+            key,
+            surroundings,
+            presence,
+            engine: engine.clone(),
+            waiting: Waiting::default(),
+            finished: Finished::default(),
+            spooled: Spooled::default(),
+            asks: Asks::default(),
+            commit_times: CommitTimes::default(),
+        });
+        let (sender, tasks) = mpsc::channel(TASKS_MAX);
+        let thread = Engine::new(Arc::clone(&core), inbox, sender, record);
+        let thread = thread::Builder::new()
+            .name("replication".into())
+            .spawn(move || thread.run())
+            .map_err(|error| StartError::Thread(error.to_string()))?;
+        let running = Running {
+            engine,
+            thread: Mutex::new(Some(thread)),
+        };
+        let work = Work {
+            core: Arc::clone(&core),
+            tasks,
+        };
+        let node = Self {
+            core,
+            running: Arc::new(running),
+        };
+        Ok((node, work))
+    }
+
+    /// A site can be reached again: what it lacks is sent now.
+    pub fn peer_up(&self, site: &SiteName) {
+        // An agent that stops has nothing more to send.
+        let _ = self.core.engine.post(Input::PeerUp(site.clone()));
+    }
+
+    /// Takes nothing more, does what is queued, and ends the engine. Blocks the thread; the runner has to run
+    /// on, or be gone.
+    pub fn stop(&self) {
+        self.running.engine.close();
+        let thread = self
+            .running
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            tracing::error!("the replication engine ended by a defect");
+        }
+    }
+}
+
+/// What this site keeps of itself, for one more start.
+fn begin_run(store: &Store, here: &SiteName) -> Result<SiteRecord, StartError> {
+    let Incarnation(incarnation) = store.incarnation();
+    let stored = store.read()?.get::<SiteRow>(&())?;
+    if let Some(record) = &stored
+        && record.site.name() != here
+    {
+        return Err(StartError::OtherSite {
+            found: record.site.name().clone(),
+            here: here.clone(),
+        });
+    }
+    let record = match stored {
+        Some(record) => SiteRecord {
+            run: record.run + 1,
+            site: record.site.reborn(incarnation),
+            ..record
+        },
+        None => SiteRecord {
+            site: Site::new(here.clone(), incarnation),
+            run: 1,
+            commits: 0,
+            probes: 0,
+            integers: Counters::default(),
+        },
+    };
+    let row = record.clone();
+    store
+        .write(move |session| session.put::<SiteRow>(&(), &row))
+        .and_then(Pending::wait)?;
+    Ok(record)
+}
+
+fn announce_all(store: &Store, presence: &Presence) -> Result<(), Error> {
+    store.read()?.for_each::<Sets>(&Span::all(), |meta, row| {
+        rows::announce_row(&MetaId::new(&meta), &row, presence);
+        ControlFlow::Continue(())
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+//! Replica sets as rows of the store: the head that look-ups read, the record, and each log entry for itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cheops_glue::join_key;
+use cheops_plan::{Presence, Standing};
+use cheops_replica::{Body, Conflict, Entry, LocalId, MetaId, Rank, Set, State, Why, Work};
+use cheops_store::{
+    Error, Incarnation, PayloadHash, PayloadRef, Read, Span, WriteSession,
+    tables::{self, OPERATION_DONE, OperationKey, SetRow},
+};
+use cheops_types::SiteName;
+use serde::{Deserialize, Serialize};
+
+use crate::mint::Counters;
+
+pub(crate) type Sets = tables::Sets<Head>;
+pub(crate) type SetsByLocalKey = tables::SetsByLocalKey<Head>;
+pub(crate) type SetsByName = tables::SetsByName<Head>;
+pub(crate) type Records = tables::Records<Kept>;
+pub(crate) type UnsettledRecords = tables::UnsettledRecords<Kept>;
+pub(crate) type Operations = tables::Operations<Entry>;
+pub(crate) type OperationsBySet = tables::OperationsBySet<Entry>;
+pub(crate) type OperationsByState = tables::OperationsByState<Entry>;
+/// Which sets have which conflicts; what they are is in the set's record.
+pub(crate) type Conflicts = tables::Conflicts<()>;
+pub(crate) type SiteRow = tables::Site<SiteRecord>;
+
+/// What the data plane asks of a set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Head {
+    /// The id that callers see.
+    pub(crate) shown: String,
+    /// The id of this site's replica.
+    pub(crate) local: Option<String>,
+    pub(crate) sites: Vec<SiteName>,
+    pub(crate) standing: HeadStanding,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum HeadStanding {
+    Member,
+    Deleted,
+    Out,
+}
+
+impl From<HeadStanding> for Standing {
+    fn from(standing: HeadStanding) -> Self {
+        match standing {
+            HeadStanding::Member => Self::Member,
+            HeadStanding::Deleted => Self::Deleted,
+            HeadStanding::Out => Self::Out,
+        }
+    }
+}
+
+/// A set without its log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// The start of the agent that wrote this: a set of an earlier one is told to resume first.
+    pub(crate) run: u64,
+    /// The life of this site's store in which another site has brought the set up to date, or in which it
+    /// began. Until then, what a restored store has of it is of the past.
+    pub(crate) incarnation: u64,
+    /// Sets that this one has waited for, so that deletes wait the other way round.
+    pub(crate) needs: BTreeSet<MetaId>,
+    pub(crate) set: Set,
+}
+
+impl Kept {
+    pub(crate) fn without_log(&self) -> Self {
+        Self {
+            run: self.run,
+            incarnation: self.incarnation,
+            needs: self.needs.clone(),
+            set: self.set.without_log(),
+        }
+    }
+}
+
+/// What this site keeps beside its sets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SiteRecord {
+    pub(crate) site: cheops_replica::Site,
+    /// Counts the starts of the agent.
+    pub(crate) run: u64,
+    /// Counts the engine's commits, so that one whose outcome is unknown can be looked for.
+    pub(crate) commits: u64,
+    /// Counts the commits that were made only to find out about another one.
+    pub(crate) probes: u64,
+    pub(crate) integers: Counters,
+}
+
+/// A set with its log, as it was committed last.
+pub(crate) fn set(read: &impl Read, meta: &MetaId) -> Result<Option<Set>, Error> {
+    Ok(kept(read, meta)?.map(|kept| kept.set))
+}
+
+pub(crate) fn kept(read: &impl Read, meta: &MetaId) -> Result<Option<Kept>, Error> {
+    let key = meta.as_str().to_owned();
+    let Some(row) = read.get::<Records>(&key)? else {
+        return Ok(None);
+    };
+    let mut kept = row.record;
+    let entries = read.by::<OperationsBySet>(&Span::under(&key), usize::MAX)?;
+    kept.set.put_log(entries.into_iter().map(|(_, row)| row.record));
+    Ok(Some(kept))
+}
+
+/// What look-ups read of a set, and what it is found by.
+pub(crate) fn row(read: &impl Read, meta: &MetaId) -> Result<Option<SetRow<Head>>, Error> {
+    read.get::<Sets>(&meta.as_str().to_owned())
+}
+
+pub(crate) fn head(read: &impl Read, meta: &MetaId) -> Result<Option<Head>, Error> {
+    Ok(row(read, meta)?.map(|row| row.head))
+}
+
+/// Whether something is left to do for a set without anyone asking.
+pub(crate) fn is_unsettled(read: &impl Read, meta: &MetaId) -> Result<bool, Error> {
+    let entry = ((), meta.as_str().to_owned());
+    Ok(!read
+        .keys_by::<UnsettledRecords>(&Span::under(&entry), 1)?
+        .is_empty())
+}
+
+/// Deletes everything about a set that came to nothing.
+pub(crate) fn forget(session: &mut WriteSession<'_>, meta: &MetaId) -> Result<(), Error> {
+    let key = meta.as_str().to_owned();
+    for (_, place) in session.keys_by::<OperationsBySet>(&Span::under(&key), usize::MAX)? {
+        session.delete::<Operations>(&place)?;
+    }
+    if let Some(row) = session.get::<Records>(&key)? {
+        for needed in row.record.needs {
+            session.delete::<tables::Needs>(&(needed.as_str().to_owned(), key.clone()))?;
+        }
+    }
+    for (place, ()) in session.scan::<Conflicts>(&Span::under(&key), usize::MAX)? {
+        session.delete::<Conflicts>(&place)?;
+    }
+    session.delete::<Records>(&key)?;
+    session.delete::<Sets>(&key)?;
+    Ok(())
+}
+
+/// The sets that have waited for this one.
+pub(crate) fn dependents(read: &impl Read, meta: &MetaId) -> Result<Vec<MetaId>, Error> {
+    let rows = read.scan::<tables::Needs>(&Span::under(&meta.as_str().to_owned()), usize::MAX)?;
+    Ok(rows
+        .into_iter()
+        .map(|((_, waiting), ())| MetaId::new(&waiting))
+        .collect())
+}
+
+/// What look-ups read of a set.
+pub(crate) fn set_row(read: &impl Read, here: &SiteName, set: &Set) -> Result<SetRow<Head>, Error> {
+    let record = set.record();
+    let local = set.local().map(|local| local.as_str().to_owned());
+    let standing = match set.standing() {
+        cheops_replica::Standing::Member if set.is_deleted() => HeadStanding::Deleted,
+        cheops_replica::Standing::Member => HeadStanding::Member,
+        _ => HeadStanding::Out,
+    };
+    let mut sites: Vec<_> = set.members().keys().cloned().collect();
+    sites.sort_by_key(|site| site != here);
+    Ok(SetRow {
+        service: record.service.clone(),
+        kind: record.kind.clone(),
+        local_key: match &local {
+            Some(local) => local_key(read, &record.parents, local)?,
+            None => None,
+        },
+        name: record.name.as_ref().map(|name| join_key(&record.parents, name)),
+        head: Head {
+            shown: record
+                .name
+                .clone()
+                .unwrap_or_else(|| record.meta.as_str().to_owned()),
+            local,
+            sites,
+            standing,
+        },
+    })
+}
+
+/// Lets the data plane know that a set is here, by the ids that it has of its own.
+pub(crate) fn announce(set: &Set, presence: &Presence) {
+    let record = set.record();
+    let ids = [
+        Some(record.meta.as_str()),
+        record.name.as_deref(),
+        set.local().map(LocalId::as_str),
+    ];
+    for id in ids.into_iter().flatten() {
+        presence.add(&record.service, &record.kind, id);
+    }
+}
+
+/// The same for a stored one, with the ids of its parents too.
+pub(crate) fn announce_row(meta: &MetaId, row: &SetRow<Head>, presence: &Presence) {
+    let ids = [
+        Some(meta.as_str()),
+        Some(row.head.shown.as_str()),
+        row.head.local.as_deref(),
+        row.local_key.as_deref(),
+        row.name.as_deref(),
+    ];
+    for (at, id) in ids.iter().enumerate() {
+        // Most of them are the same, and a start has all sets to announce.
+        if let Some(text) = id
+            && !ids[..at].contains(id)
+        {
+            presence.add(&row.service, &row.kind, text);
+        }
+    }
+}
+
+/// What this site's application tells the resource by: the ids of its parents here, and its own. None while
+/// a parent has no replica here.
+pub(crate) fn local_key(read: &impl Read, parents: &[String], own: &str) -> Result<Option<String>, Error> {
+    let mut here = Vec::with_capacity(parents.len());
+    for parent in parents {
+        here.push(match read.get::<Sets>(parent)? {
+            Some(row) => match row.head.local {
+                Some(local) => local,
+                None => return Ok(None),
+            },
+            None => parent.clone(),
+        });
+    }
+    Ok(Some(join_key(&here, own)))
+}
+
+pub(crate) fn operation_key(rank: &Rank) -> OperationKey {
+    OperationKey {
+        clock: rank.time,
+        origin: rank.id.author.site.clone(),
+        incarnation: Incarnation(rank.id.author.incarnation),
+        stay: rank.id.author.stay,
+        sequence: rank.id.seq,
+    }
+}
+
+/// Where a conflict stands among those of its set.
+pub(crate) fn conflict_key(conflict: &Conflict) -> OperationKey {
+    operation_key(&conflict.loser.rank())
+}
+
+/// What an operation waits for, as operators read it.
+pub(crate) fn state_word(entry: &Entry) -> &'static str {
+    match entry.state {
+        State::Done(_) if entry.redo => "waiting",
+        State::Done(_) => OPERATION_DONE,
+        State::Waiting(why) => why_word(why),
+    }
+}
+
+pub(crate) fn why_word(why: Why) -> &'static str {
+    match why {
+        Why::Turn => "waiting",
+        Why::Retry { .. } => "retry",
+        Why::Blocked { .. } => "blocked",
+        Why::NeedsCredentials => "needs-credentials",
+        Why::Quarantined => "quarantined",
+    }
+}
+
+/// Every payload that a set refers to.
+pub(crate) fn payloads(set: &Set) -> BTreeMap<PayloadHash, PayloadRef> {
+    let logged = set.log().map(|entry| &entry.op.request.body);
+    let lost = set.conflicts().map(|conflict| &conflict.loser.request.body);
+    let queued = set.queue().map(|draft| &draft.request.body);
+    let accepted = set.job().and_then(|job| match &job.work {
+        Work::Accept { op, .. } => Some(&op.request.body),
+        _ => None,
+    });
+    logged
+        .chain(lost)
+        .chain(queued)
+        .chain(accepted)
+        .filter_map(payload)
+        .map(|payload| (payload.hash, payload))
+        .collect()
+}
+
+pub(crate) fn payload(body: &Body) -> Option<PayloadRef> {
+    match body {
+        Body::Inline(_) => None,
+        Body::Spooled { hash, bytes } => Some(PayloadRef {
+            hash: PayloadHash::from(*hash),
+            bytes: *bytes,
+        }),
+    }
+}

@@ -1,0 +1,147 @@
+//! What the engine wants done outside: requests to this site's application, messages to the other sites.
+
+mod asks;
+mod call;
+mod execute;
+mod ids;
+mod look;
+mod read;
+mod render;
+mod spooled;
+#[cfg(test)]
+mod tests;
+
+use std::{rc::Rc, sync::Arc, time::Duration};
+
+use cheops_replica::Event;
+use tokio::{
+    sync::{Semaphore, mpsc},
+    task::{spawn_blocking, spawn_local},
+    time::{MissedTickBehavior, interval},
+};
+use tracing::warn;
+
+pub(crate) use asks::{Asks, ReplicaState};
+
+use crate::{
+    Work,
+    core::Core,
+    fetch::Fetcher,
+    ports::{Application, Peers},
+    task::{Call, Task, What},
+    wire::Outboxes,
+};
+use asks::Ask;
+
+/// How often payloads that nobody needs any more are removed.
+const SWEEP: Duration = Duration::from_secs(30);
+
+/// Carries out the engine's tasks on the control runtime, and tells it what became of them.
+///
+/// A write that a caller waits for goes to the application at once. Of all other calls there are at most
+/// `replay_inflight_max` under way, so that catching up after a cut does not take the application from its
+/// users.
+pub struct Runner {
+    hands: Rc<Hands>,
+    tasks: mpsc::Receiver<Task>,
+    asks: mpsc::Receiver<Ask>,
+}
+
+/// What every task needs.
+struct Hands {
+    core: Arc<Core>,
+    application: Rc<dyn Application>,
+    peers: Rc<dyn Peers>,
+    fetcher: Fetcher,
+    outboxes: Outboxes,
+    places: Semaphore,
+}
+
+impl Runner {
+    pub fn new(work: Work, application: Rc<dyn Application>, peers: Rc<dyn Peers>) -> Self {
+        let Work { core, tasks } = work;
+        let asks = core.asks.attach();
+        let places = Semaphore::new(core.surroundings.limits().replay_inflight_max.max(1));
+        let hands = Hands {
+            fetcher: Fetcher::new(Arc::clone(&core), Rc::clone(&peers)),
+            outboxes: Outboxes::new(Arc::clone(&core), Rc::clone(&peers)),
+            places,
+            core,
+            application,
+            peers,
+        };
+        Self {
+            hands: Rc::new(hands),
+            tasks,
+            asks,
+        }
+    }
+
+    /// Runs until the engine ends. Within a `LocalSet`.
+    pub async fn run(mut self) {
+        let mut sweep = interval(SWEEP);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                task = self.tasks.recv() => match task {
+                    Some(task) => self.begin(task),
+                    None => return,
+                },
+                Some(ask) = self.asks.recv() => {
+                    spawn_local(asks::answer(Rc::clone(&self.hands), ask));
+                }
+                _ = sweep.tick() => self.sweep(),
+            }
+        }
+    }
+
+    /// Never waits: the next task may be for somebody who does.
+    fn begin(&self, task: Task) {
+        let hands = Rc::clone(&self.hands);
+        let call = match task {
+            Task::Send { to, message } => return hands.outboxes.send(&to, *message),
+            Task::Call(call) => *call,
+        };
+        let Call {
+            set,
+            others,
+            stand_in,
+            what,
+        } = call;
+        match what {
+            What::Execute(execution) => {
+                spawn_local(async move {
+                    let ticket = execution.ticket;
+                    let attempt = hands.execute(&set, &others, stand_in.as_ref(), execution).await;
+                    let event = Event::Executed { ticket, attempt };
+                    hands.core.engine.result(&set.meta, event);
+                });
+            }
+            What::Look { ticket, token } => {
+                spawn_local(async move {
+                    let found = hands.look(&set, stand_in.as_ref(), token).await;
+                    let event = Event::Looked { ticket, found };
+                    hands.core.engine.result(&set.meta, event);
+                });
+            }
+            What::Read { ticket, local } => {
+                spawn_local(async move {
+                    let state = hands.read(&set, &local, stand_in.as_ref()).await;
+                    let event = Event::Read { ticket, state };
+                    hands.core.engine.result(&set.meta, event);
+                });
+            }
+        }
+    }
+
+    fn sweep(&self) {
+        let hands = Rc::clone(&self.hands);
+        spawn_local(async move { hands.fetcher.tidy().await });
+        let spool = self.hands.core.spool.clone();
+        spawn_blocking(move || {
+            if let Err(error) = spool.sweep() {
+                warn!(%error, "payloads that nobody needs could not be removed");
+            }
+        });
+    }
+}

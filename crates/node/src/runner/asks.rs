@@ -1,0 +1,225 @@
+//! What others ask of the control runtime, from any thread.
+
+use std::{
+    fmt::Write as _,
+    rc::Rc,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bytes::Bytes;
+use cheops_net::Body;
+use cheops_replica::{MetaId, Secret};
+use cheops_types::{Code, Problem, ServiceName, SiteName, headers};
+use http::{Method, Request};
+use http_body_util::{BodyExt as _, Limited};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Hands, render::Order};
+use crate::{problems, rows, secret::Headers, waiting::AppAnswer};
+
+/// Asks that wait; further ones are told to come again.
+const ASKS_MAX: usize = 256;
+
+/// What is read of another site's answer.
+const ANSWER_MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// How one site's replica is, as its own application tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReplicaState {
+    /// None where the site has no replica.
+    pub(crate) local: Option<String>,
+    /// The application's answer to the read; none when there was none.
+    pub(crate) status: Option<u16>,
+    /// SHA-256 of what is compared, in hexadecimal digits.
+    pub(crate) digest: Option<String>,
+    /// What is compared, with the ids that all sites know.
+    pub(crate) state: Option<Value>,
+}
+
+/// The way to the runner. Nothing can be asked before there is one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Asks(Arc<Mutex<Option<mpsc::Sender<Ask>>>>);
+
+/// Something to do on the control runtime, and who wants to know.
+#[derive(Debug)]
+pub(super) enum Ask {
+    Replica {
+        set: MetaId,
+        answer: oneshot::Sender<Result<ReplicaState, Problem>>,
+    },
+    Peer {
+        site: SiteName,
+        path: String,
+        answer: oneshot::Sender<Result<Bytes, Problem>>,
+    },
+    Get {
+        service: ServiceName,
+        path: String,
+        headers: Hidden,
+        answer: oneshot::Sender<Result<AppAnswer, Problem>>,
+    },
+}
+
+/// Headers that may be credentials.
+pub(super) struct Hidden(Headers);
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hidden(..)")
+    }
+}
+
+impl Asks {
+    pub(super) fn attach(&self) -> mpsc::Receiver<Ask> {
+        let (sender, asks) = mpsc::channel(ASKS_MAX);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        asks
+    }
+
+    /// This site's replica.
+    pub(crate) async fn replica(&self, set: &MetaId) -> Result<ReplicaState, Problem> {
+        let set = set.clone();
+        self.ask(|answer| Ask::Replica { set, answer }).await
+    }
+
+    /// The replica of another site of the set.
+    pub(crate) async fn replica_at(&self, site: &SiteName, set: &MetaId) -> Result<ReplicaState, Problem> {
+        let bytes = self.peer(site, &format!("read/{set}")).await?;
+        serde_json::from_slice(&bytes).map_err(|_| {
+            let detail = format!("the answer of site `{site}` cannot be read: upgrade the older agent");
+            Problem::new(Code::PeerFailed, detail).at(site)
+        })
+    }
+
+    /// Lets another site of the set read its replica again and compare it.
+    pub(crate) async fn check_at(&self, site: &SiteName, set: &MetaId) -> Result<(), Problem> {
+        self.peer(site, &format!("check/{set}")).await.map(drop)
+    }
+
+    /// A resource of this site's application, under the caller's credential.
+    pub(crate) async fn get(
+        &self,
+        service: &ServiceName,
+        path: &str,
+        headers: Headers,
+    ) -> Result<AppAnswer, Problem> {
+        let (service, path, headers) = (service.clone(), path.to_owned(), Hidden(headers));
+        let ask = |answer| Ask::Get {
+            service,
+            path,
+            headers,
+            answer,
+        };
+        self.ask(ask).await
+    }
+
+    async fn peer(&self, site: &SiteName, path: &str) -> Result<Bytes, Problem> {
+        let path = format!("{}{path}", headers::PEER_REPLICATION_PATH);
+        let site = site.clone();
+        self.ask(|answer| Ask::Peer { site, path, answer }).await
+    }
+
+    async fn ask<T>(
+        &self,
+        ask: impl FnOnce(oneshot::Sender<Result<T, Problem>>) -> Ask,
+    ) -> Result<T, Problem> {
+        let busy = || {
+            Problem::new(
+                Code::StoreBusy,
+                "replication has too much to do here: try again later",
+            )
+        };
+        let (sender, answer) = oneshot::channel();
+        {
+            let asks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let asks = asks.as_ref().ok_or_else(busy)?;
+            asks.try_send(ask(sender)).map_err(|_| busy())?;
+        }
+        answer.await.unwrap_or_else(|_| Err(busy()))
+    }
+}
+
+pub(super) async fn answer(hands: Rc<Hands>, ask: Ask) {
+    // Whoever asked may have gone.
+    match ask {
+        Ask::Replica { set, answer } => drop(answer.send(hands.replica(&set).await)),
+        Ask::Peer { site, path, answer } => drop(answer.send(hands.ask(&site, path).await)),
+        Ask::Get {
+            service,
+            path,
+            headers,
+            answer,
+        } => {
+            let mut order = Order::get(path);
+            order.headers.extend(headers.0);
+            let called = hands.call(&service, order, "").await;
+            drop(answer.send(called.map_err(|failed| failed.problem)));
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // A text takes everything.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+impl Hands {
+    async fn replica(&self, meta: &MetaId) -> Result<ReplicaState, Problem> {
+        let failed = |error: &cheops_store::Error| problems::store(&self.core.site, error);
+        let set = {
+            let read = self.core.store.read().map_err(|error| failed(&error))?;
+            rows::set(&read, meta).map_err(|error| failed(&error))?
+        };
+        let set = set.ok_or_else(|| problems::unknown_set(&self.core.site, meta))?;
+        let mut state = ReplicaState {
+            local: set.local().map(ToString::to_string),
+            status: None,
+            digest: None,
+            state: None,
+        };
+        let Some(local) = set.local() else {
+            return Ok(state);
+        };
+        let credential: Option<&Secret> = set.log().filter_map(|entry| entry.credential.as_ref()).last();
+        let Some(answer) = self.get(set.record(), local, credential).await else {
+            return Ok(state);
+        };
+        state.status = Some(answer.status);
+        if answer.status == 200
+            && let Some(reading) = self.reading(set.record(), local, &answer.body)
+        {
+            state.digest = Some(hex(&reading.digest().0));
+            state.state = serde_json::from_slice(&reading.comparable).ok();
+        }
+        Ok(state)
+    }
+
+    /// Something that another site's agent answers.
+    async fn ask(&self, site: &SiteName, path: String) -> Result<Bytes, Problem> {
+        let broken = |detail: String| Problem::new(Code::PeerFailed, detail).at(site);
+        if !self.peers.is_up(site) {
+            let detail = format!("site `{site}` does not answer heartbeats: try again when it is up");
+            return Err(Problem::new(Code::PeerDown, detail).at(site));
+        }
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(path)
+            .body(Body::Empty)
+            .map_err(|error| broken(error.to_string()))?;
+        let answer = self.peers.ask(site, request, false).await;
+        let answer = answer.map_err(|failed| failed.problem)?;
+        let status = answer.status();
+        if !status.is_success() {
+            return Err(broken(format!("site `{site}` answered {status}")));
+        }
+        let body = Limited::new(answer.into_body(), ANSWER_MAX_BYTES).collect().await;
+        let body = body.map_err(|_| broken(format!("the answer of site `{site}` broke off")))?;
+        Ok(body.to_bytes())
+    }
+}

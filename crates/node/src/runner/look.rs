@@ -1,0 +1,40 @@
+//! The search for the replica that carries a marker.
+
+use cheops_glue::Sighting;
+use cheops_replica::{Found, LocalId, Record, Secret, Token};
+
+use super::{Hands, render::Order};
+
+/// Pages that one search reads; beyond that it has failed.
+const PAGES_MAX: usize = 1000;
+
+impl Hands {
+    pub(super) async fn look(&self, set: &Record, credential: Option<&Secret>, token: Token) -> Found {
+        let Some(key) = self.local_key(set, "") else {
+            return Found::Unknown;
+        };
+        let profile = self.core.surroundings.profile();
+        let kind = profile.kind(&set.service, &set.kind);
+        let Some(mut search) = kind.marker_search(&key, &token.to_string()) else {
+            return Found::Unknown;
+        };
+        let _place = self.places.acquire().await;
+        for _ in 0..PAGES_MAX {
+            let mut order = Order::get(search.path.clone());
+            self.add_credential(&mut order.headers, credential);
+            let Ok(answer) = self.call(&set.service, order, "").await else {
+                return Found::Unknown;
+            };
+            if answer.status != 200 {
+                return Found::Unknown;
+            }
+            match search.read(answer.body) {
+                Ok(Sighting::Found(id)) => return Found::Here(LocalId::new(&id)),
+                Ok(Sighting::Next(next)) => search = next,
+                Ok(Sighting::Nowhere) => return Found::Nowhere,
+                Err(_) => return Found::Unknown,
+            }
+        }
+        Found::Unknown
+    }
+}

@@ -1,0 +1,296 @@
+//! From what was recorded to a request for this site's application.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use cheops_glue::{self as glue, Address, Effect, Ids, Kind, Own, Profile};
+use cheops_replica::{LocalId, Recognise, Record, Request, Token};
+use cheops_store::PayloadRef;
+use cheops_types::{Code, Problem};
+
+use super::ids::Filled;
+use crate::{secret::Headers, waiting::Caller};
+
+/// Set anew for every request, or true only for the connection that it came on.
+const NOT_REPEATED: [&str; 10] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// A request for the application. Headers may be credentials: it is not printed.
+pub(super) struct Order {
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) headers: Headers,
+    pub(super) body: Content,
+}
+
+impl Order {
+    /// A read.
+    pub(super) fn get(path: String) -> Self {
+        Self {
+            method: "GET".to_owned(),
+            path,
+            headers: vec![json("accept")],
+            body: Content::Inline(Bytes::new()),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Content {
+    Inline(Bytes),
+    Spooled(PayloadRef),
+}
+
+/// How the application recognises a request that it has seen.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark {
+    pub(super) recognise: Recognise,
+    pub(super) token: Token,
+}
+
+/// Renders requests for one resource.
+pub(super) struct Render<'r> {
+    pub(super) profile: &'r Profile,
+    pub(super) record: &'r Record,
+    /// From ids that all sites know to those of this site.
+    pub(super) ids: &'r dyn Ids,
+}
+
+impl Render<'_> {
+    pub(super) fn kind(&self) -> Cow<'_, Kind> {
+        self.profile.kind(&self.record.service, &self.record.kind)
+    }
+
+    /// The create as it was recorded, for the first time or once more.
+    pub(super) fn create(
+        &self,
+        request: &Request,
+        body: Content,
+        caller: Option<&Caller>,
+        mark: Mark,
+    ) -> Result<Order, Problem> {
+        let service = &self.record.service;
+        let path = self.profile.map_path(service, &request.path, Own::Keep, self.ids);
+        let address = self.address(&request.path);
+        let body = self.map(address.as_ref(), request, body, Own::Keep, self.ids)?;
+        let body = self.marked(body, mark)?;
+        Ok(self.order(request, path, body, caller, mark))
+    }
+
+    /// Any other request as it was recorded, with this site's id in its hole.
+    pub(super) fn repeat(
+        &self,
+        request: &Request,
+        body: Content,
+        local: &LocalId,
+        caller: Option<&Caller>,
+        mark: Mark,
+    ) -> Result<Order, Problem> {
+        let Record { service, kind, .. } = self.record;
+        let ids = Filled {
+            ids: self.ids,
+            kind,
+            local: local.as_str(),
+        };
+        let path = self.profile.map_path(service, &request.path, Own::Map, &ids);
+        let address = self.address(&request.path);
+        let own = Own::Put(local.as_str());
+        let body = self.map(address.as_ref(), request, body, own, &ids)?;
+        Ok(self.order(request, path, body, caller, mark))
+    }
+
+    /// A create that makes a replica like another one. `key` has the parents' ids here.
+    pub(super) fn create_from(&self, key: &str, state: &[u8], mark: Mark) -> Result<Order, Problem> {
+        let kind = self.kind();
+        let state = self.map_state(&kind.collection_path(key), state)?;
+        let rendered = kind.create_from(key, &state);
+        let mut order = of_rendered(rendered);
+        if let (Some(name), Content::Inline(body)) = (&self.record.name, &order.body) {
+            let named = kind
+                .with_id(body, name)
+                .map_err(|error| self.unreadable(&error))?;
+            order.body = Content::Inline(named.into());
+        }
+        order.body = self.marked(order.body, mark)?;
+        self.add_key(&mut order.headers, &[], mark);
+        Ok(order)
+    }
+
+    /// An update that makes this site's replica, `current`, like another one.
+    pub(super) fn overwrite(&self, key: &str, state: &[u8], current: &[u8]) -> Result<Order, Problem> {
+        let kind = self.kind();
+        let state = self.map_state(&kind.item_path(key), state)?;
+        Ok(of_rendered(kind.overwrite_from(key, &state, current)))
+    }
+
+    /// A delete that nobody asked for.
+    pub(super) fn delete(&self, key: &str) -> Order {
+        Order {
+            method: "DELETE".to_owned(),
+            path: self.kind().item_path(key),
+            headers: Vec::new(),
+            body: Content::Inline(Bytes::new()),
+        }
+    }
+
+    /// Whether a body that is in the spool has to be read and changed before it is sent.
+    pub(super) fn changes_body(&self, request: &Request, mark: Mark) -> bool {
+        let is_marked = matches!(mark.recognise, Recognise::Marker | Recognise::ChosenId);
+        let address = self.address(&request.path);
+        is_marked || address.is_some_and(|address| must_read(&address, request))
+    }
+
+    /// The resource that a recorded path is or lies within, or its collection for a create.
+    fn address<'a>(&'a self, path: &'a str) -> Option<Address<'a>> {
+        let path = path.split(['?', '#']).next().unwrap_or_default();
+        let Record { service, kind, .. } = self.record;
+        let mut within = self.profile.within(service, path).into_iter();
+        within
+            .find(|address| address.kind == kind.as_str())
+            .or_else(|| self.profile.address(service, path))
+    }
+
+    fn map(
+        &self,
+        address: Option<&Address<'_>>,
+        request: &Request,
+        body: Content,
+        own: Own<'_>,
+        ids: &dyn Ids,
+    ) -> Result<Content, Problem> {
+        let (Some(address), Content::Inline(bytes)) = (address, &body) else {
+            return Ok(body);
+        };
+        match address.map_body(bytes, own, ids) {
+            Ok(Cow::Owned(mapped)) => Ok(Content::Inline(mapped.into())),
+            Err(error) if must_read(address, request) => Err(self.unreadable(&error)),
+            // Nothing to change, or a body of another kind, with no ids that anyone could know of.
+            Ok(Cow::Borrowed(_)) | Err(_) => Ok(body),
+        }
+    }
+
+    fn map_state<'s>(&self, path: &str, state: &'s [u8]) -> Result<Cow<'s, [u8]>, Problem> {
+        match self.profile.address(&self.record.service, path) {
+            Some(address) => address
+                .map_body(state, Own::Keep, self.ids)
+                .map_err(|error| self.unreadable(&error)),
+            None => Ok(Cow::Borrowed(state)),
+        }
+    }
+
+    /// The body of a create with what it is recognised by.
+    fn marked(&self, body: Content, mark: Mark) -> Result<Content, Problem> {
+        let kind = self.kind();
+        let marked = match (mark.recognise, &body) {
+            (Recognise::Nothing | Recognise::Key, _) => return Ok(body),
+            // What is in the spool was found too long to be changed.
+            (_, Content::Spooled(_)) => Err("it is too long".to_owned()),
+            (Recognise::Marker, Content::Inline(bytes)) => kind
+                .with_marker(bytes, &mark.token.to_string())
+                .map_err(|error| error.to_string()),
+            (Recognise::ChosenId, Content::Inline(bytes)) => kind
+                .with_id(bytes, self.record.meta.as_str())
+                .map_err(|error| error.to_string()),
+        };
+        marked
+            .map(|bytes| Content::Inline(bytes.into()))
+            .map_err(|reason| self.unreadable(&reason))
+    }
+
+    fn order(
+        &self,
+        request: &Request,
+        path: String,
+        body: Content,
+        caller: Option<&Caller>,
+        mark: Mark,
+    ) -> Order {
+        let recorded = request.headers.iter().map(|(name, value)| {
+            (
+                name.to_ascii_lowercase(),
+                Bytes::copy_from_slice(value.as_bytes()),
+            )
+        });
+        let mut headers: Headers = match caller {
+            Some(caller) => caller
+                .headers
+                .iter()
+                .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
+                .collect(),
+            None => recorded.collect(),
+        };
+        headers.retain(|(name, _)| !NOT_REPEATED.contains(&name.as_str()));
+        self.add_key(&mut headers, &request.headers, mark);
+        Order {
+            method: request.method.clone(),
+            path,
+            headers,
+            body,
+        }
+    }
+
+    /// The header by which the application recognises a repetition. A key that is recorded is the caller's
+    /// own, and counts at every site.
+    fn add_key(&self, headers: &mut Headers, recorded: &[(String, String)], mark: Mark) {
+        if mark.recognise != Recognise::Key {
+            return;
+        }
+        let kind = self.kind();
+        let glue::Recognise::Key { header } = kind.recognise(self.record.name.is_some()) else {
+            return;
+        };
+        let own = recorded
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(header));
+        let value = own.map_or_else(|| mark.token.to_string(), |(_, value)| value.clone());
+        headers.retain(|(name, _)| !name.eq_ignore_ascii_case(header));
+        headers.push((header.to_ascii_lowercase(), value.into()));
+    }
+
+    fn unreadable(&self, reason: &dyn std::fmt::Display) -> Problem {
+        let detail = format!(
+            "the body of a `{}` must be JSON that can be read and changed: {reason}; nothing was executed",
+            self.record.kind
+        );
+        Problem::new(Code::BodyUnsupported, detail).of(&self.record.service)
+    }
+}
+
+fn must_read(address: &Address<'_>, request: &Request) -> bool {
+    let content_type = request
+        .headers
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case("content-type"))
+        .map(|(_, value)| value.as_str());
+    let effect: Effect = address.effect(&request.method, content_type);
+    address.rules().reads_request_body(&effect)
+}
+
+fn of_rendered(rendered: glue::Rendered) -> Order {
+    Order {
+        method: rendered.method.to_owned(),
+        path: rendered.path,
+        headers: vec![
+            (
+                "content-type".to_owned(),
+                Bytes::from_static(rendered.content_type.as_bytes()),
+            ),
+            json("accept"),
+        ],
+        body: Content::Inline(rendered.body.into()),
+    }
+}
+
+fn json(name: &str) -> (String, Bytes) {
+    (name.to_owned(), Bytes::from_static(b"application/json"))
+}

@@ -1,0 +1,87 @@
+//! Operations carry their origin's signature, so that whoever passes them on needs no trust.
+
+#[cfg(test)]
+mod tests;
+
+use cheops_mesh::{Identity, IdentityError, SignatureError};
+use cheops_replica::{MetaId, Operation};
+use cheops_types::SiteName;
+use serde::Serialize;
+
+use crate::wire::pack;
+
+/// Begins everything that is signed here: a signature of an operation is never one of something else.
+const CONTEXT: &str = "cheops operation 1";
+
+/// Why an operation is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Untrusted {
+    #[error("the signature of operation {operation} is not accepted: {error}")]
+    Signature {
+        operation: String,
+        error: SignatureError,
+    },
+    #[error("operation {operation} was signed by site `{signer}`, not by its origin")]
+    OtherSite { operation: String, signer: SiteName },
+    #[error("operation {0} cannot be written down")]
+    Unwritable(String),
+}
+
+/// Signs an operation of this site that has no signature yet. All others stay as they are.
+pub(crate) fn sign(identity: &Identity, set: &MetaId, op: &mut Operation) -> Result<(), IdentityError> {
+    if op.signature.is_empty() && op.id.author.site == *identity.site() {
+        let text = canonical(set, op).ok_or_else(|| {
+            IdentityError::Generation(format!("operation {} cannot be written down", op.id))
+        })?;
+        op.signature = identity.sign(&text)?;
+    }
+    Ok(())
+}
+
+/// Checks that an operation is its origin's, and of this set. The certificate must be valid now, or have
+/// been when the operation was made: one may travel for longer than a certificate lasts, and one that waits
+/// is signed with the certificate of the day it leaves.
+pub(crate) fn check(identity: &Identity, set: &MetaId, op: &Operation, now_ms: u64) -> Result<(), Untrusted> {
+    let operation = || op.id.to_string();
+    let text = canonical(set, op).ok_or_else(|| Untrusted::Unwritable(operation()))?;
+    let times = [now_ms / 1000, op.time.millis / 1000];
+    let signer = identity
+        .signer(&text, &op.signature, &times)
+        .map_err(|error| Untrusted::Signature {
+            operation: operation(),
+            error,
+        })?;
+    if signer == op.id.author.site {
+        Ok(())
+    } else {
+        Err(Untrusted::OtherSite {
+            operation: operation(),
+            signer,
+        })
+    }
+}
+
+/// What is signed: all of an operation but its signature, and the set that it belongs to, whose name it does
+/// not carry itself.
+fn canonical(set: &MetaId, op: &Operation) -> Option<Vec<u8>> {
+    #[derive(Serialize)]
+    struct Signed<'o, T: Serialize>(&'static str, &'o MetaId, T);
+
+    let Operation {
+        id,
+        token,
+        time,
+        after,
+        epoch,
+        verb,
+        touches,
+        recognise,
+        needs,
+        request,
+        signature: _,
+    } = op;
+    let what = (
+        id, token, time, after, epoch, verb, touches, recognise, needs, request,
+    );
+    pack(&Signed(CONTEXT, set, what))
+}

@@ -1,0 +1,157 @@
+use cheops_mesh::{MeshCa, Validity};
+use cheops_replica::{Author, Body, Footprint, Need, OpId, Recognise, Request, Token, Vector, Verb};
+use cheops_types::Stamp;
+
+use super::*;
+
+const NOW_MS: u64 = 1_800_000_000_000;
+
+fn site(name: &str) -> SiteName {
+    SiteName::new(name).unwrap()
+}
+
+fn mesh() -> MeshCa {
+    MeshCa::create(Validity::days(NOW_MS / 1000, 3650)).unwrap()
+}
+
+fn identity(ca: &MeshCa, name: &str, from_ms: u64) -> Identity {
+    let issued = ca.issue(&site(name), Validity::days(from_ms / 1000, 2)).unwrap();
+    Identity::new(&ca.to_pem().certificate, &issued.certificate, &issued.key).unwrap()
+}
+
+fn operation(origin: &str) -> Operation {
+    Operation {
+        id: OpId {
+            author: Author {
+                site: site(origin),
+                incarnation: 1,
+                stay: 0,
+            },
+            seq: 3,
+        },
+        token: Token(7),
+        time: Stamp {
+            millis: NOW_MS,
+            count: 0,
+        },
+        after: Vector::new(),
+        epoch: 0,
+        verb: Verb::Replace,
+        touches: Footprint::Whole,
+        recognise: Recognise::Nothing,
+        needs: Vec::new(),
+        request: Request {
+            method: "PUT".into(),
+            path: "/orders/{id}".into(),
+            headers: vec![("content-type".into(), "application/json".into())],
+            body: Body::Inline(br#"{"n":1}"#.to_vec()),
+            scope: "A: paris & rome".into(),
+            caller: None,
+        },
+        signature: Vec::new(),
+    }
+}
+
+fn signed(by: &Identity, set: &MetaId) -> Operation {
+    let mut op = operation(by.site());
+    sign(by, set, &mut op).unwrap();
+    op
+}
+
+#[test]
+fn a_signed_operation_is_its_origins() {
+    let ca = mesh();
+    let (paris, rome) = (identity(&ca, "paris", NOW_MS), identity(&ca, "rome", NOW_MS));
+    let set = MetaId::new("m");
+    assert_eq!(check(&rome, &set, &signed(&paris, &set), NOW_MS), Ok(()));
+}
+
+#[test]
+fn every_part_counts() {
+    let ca = mesh();
+    let paris = identity(&ca, "paris", NOW_MS);
+    let set = MetaId::new("m");
+    let changes: [fn(&mut Operation); 9] = [
+        |op| op.id.seq += 1,
+        |op| op.token = Token(8),
+        |op| op.time.count += 1,
+        |op| op.epoch += 1,
+        |op| op.verb = Verb::Delete,
+        |op| op.touches = Footprint::parts(["/n"]),
+        |op| {
+            op.needs.push(Need {
+                set: MetaId::new("other"),
+                gone: false,
+            });
+        },
+        |op| op.request.body = Body::Inline(br#"{"n":2}"#.to_vec()),
+        |op| op.request.scope.clear(),
+    ];
+    for (at, change) in changes.iter().enumerate() {
+        let mut op = signed(&paris, &set);
+        change(&mut op);
+        let refused = check(&paris, &set, &op, NOW_MS);
+        assert!(
+            matches!(refused, Err(Untrusted::Signature { .. })),
+            "{at}: {refused:?}"
+        );
+    }
+}
+
+#[test]
+fn an_operation_cannot_be_moved_to_another_set() {
+    let paris = identity(&mesh(), "paris", NOW_MS);
+    let op = signed(&paris, &MetaId::new("m"));
+    assert!(check(&paris, &MetaId::new("n"), &op, NOW_MS).is_err());
+}
+
+#[test]
+fn nobody_signs_for_another_site() {
+    let ca = mesh();
+    let rome = identity(&ca, "rome", NOW_MS);
+    let set = MetaId::new("m");
+    let mut op = signed(&rome, &set);
+    op.id.author.site = site("paris");
+    op.signature = rome.sign(&canonical(&set, &op).unwrap()).unwrap();
+    assert_eq!(
+        check(&rome, &set, &op, NOW_MS),
+        Err(Untrusted::OtherSite {
+            operation: op.id.to_string(),
+            signer: site("rome"),
+        })
+    );
+    // Nor by passing it on.
+    let mut relayed = operation("paris");
+    sign(&rome, &set, &mut relayed).unwrap();
+    assert_eq!(relayed.signature, Vec::<u8>::new());
+}
+
+#[test]
+fn a_relay_keeps_the_signature() {
+    let ca = mesh();
+    let (paris, rome) = (identity(&ca, "paris", NOW_MS), identity(&ca, "rome", NOW_MS));
+    let set = MetaId::new("m");
+    let op = signed(&paris, &set);
+    let mut relayed = op.clone();
+    sign(&rome, &set, &mut relayed).unwrap();
+    assert_eq!(relayed, op);
+}
+
+#[test]
+fn certificates_may_end_or_begin_between_making_and_sending() {
+    const DAY_MS: u64 = 86_400_000;
+    let ca = mesh();
+    let set = MetaId::new("m");
+    let reader = identity(&ca, "rome", NOW_MS);
+    // It was valid when the operation was made.
+    let old = identity(&ca, "paris", NOW_MS);
+    assert_eq!(
+        check(&reader, &set, &signed(&old, &set), NOW_MS + 30 * DAY_MS),
+        Ok(())
+    );
+    // It was issued since, and is valid now.
+    let renewed = identity(&ca, "paris", NOW_MS + 30 * DAY_MS);
+    let op = signed(&renewed, &set);
+    assert_eq!(check(&reader, &set, &op, NOW_MS + 30 * DAY_MS), Ok(()));
+    assert!(check(&reader, &set, &op, NOW_MS + 60 * DAY_MS).is_err());
+}

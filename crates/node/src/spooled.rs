@@ -1,0 +1,95 @@
+//! Bodies that are spooled and not yet part of an operation.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use cheops_plan::{Pending, Spooling, WriteBody};
+use cheops_store::{Payload, PayloadRef, SpoolWriter};
+use cheops_types::{Problem, SiteName};
+
+use crate::{core::Core, problems};
+
+/// Bodies that may wait for their write. Of more, the oldest are given up: nobody will come for them.
+const BODIES_MAX: usize = 1024;
+
+/// Keeps payloads from being swept between their last byte and the commit of their operation.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Spooled(Arc<Mutex<VecDeque<Payload>>>);
+
+impl Spooled {
+    fn put(&self, payload: Payload) {
+        let mut payloads = self.lock();
+        if payloads.len() >= BODIES_MAX {
+            payloads.pop_front();
+        }
+        payloads.push_back(payload);
+    }
+
+    /// The payload, which stays as long as what is given.
+    pub(crate) fn take(&self, payload: &PayloadRef) -> Option<Payload> {
+        let mut payloads = self.lock();
+        let at = payloads.iter().position(|held| **held == *payload)?;
+        payloads.remove(at)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Payload>> {
+        // Every change is one call: a panic elsewhere leaves the queue whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A body on its way into the spool.
+pub(crate) struct Body {
+    site: SiteName,
+    spooled: Spooled,
+    writer: SpoolWriter,
+}
+
+/// Begins with a body.
+pub(crate) fn begin(core: &Core) -> Result<Box<dyn Spooling>, Problem> {
+    let writer = core
+        .spool
+        .begin()
+        .map_err(|error| problems::spool(&core.site, &error))?;
+    Ok(Box::new(Body {
+        site: core.site.clone(),
+        spooled: core.spooled.clone(),
+        writer,
+    }))
+}
+
+impl Spooling for Body {
+    fn write(&mut self, data: &[u8]) -> Result<(), Problem> {
+        self.writer
+            .append(data)
+            .map_err(|error| problems::spool(&self.site, &error))
+    }
+
+    fn finish(self: Box<Self>) -> Pending<Result<WriteBody, Problem>> {
+        Box::pin(async move {
+            let Self {
+                site,
+                spooled,
+                writer,
+            } = *self;
+            // A sync of a long file takes its time: not on a thread that serves others.
+            let finished = blocking(move || writer.finish()).await;
+            let payload = finished
+                .ok_or_else(|| problems::stopping(&site))?
+                .map_err(|error| problems::spool(&site, &error))?;
+            let body = WriteBody::Spooled {
+                hash: payload.hash.into(),
+                bytes: payload.bytes,
+            };
+            spooled.put(payload);
+            Ok(body)
+        })
+    }
+}
+
+/// Runs something that blocks; none when its thread ended by a defect.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
+}

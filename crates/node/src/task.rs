@@ -1,0 +1,40 @@
+//! What the engine wants done outside, once it is durable.
+
+use std::sync::Arc;
+
+use cheops_replica::{Execution, LocalId, Message, Record, Secret, Token};
+use cheops_types::SiteName;
+
+/// One effect on its way to the control runtime.
+#[derive(Debug)]
+pub(crate) enum Task {
+    Send { to: SiteName, message: Box<Message> },
+    Call(Box<Call>),
+}
+
+/// Something to ask of this site's application.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) set: Arc<Record>,
+    /// The other members of the set: who else may have a payload.
+    pub(crate) others: Vec<SiteName>,
+    /// The credential of the newest operation that is kept: it stands in where the work has no caller of its
+    /// own.
+    pub(crate) stand_in: Option<Secret>,
+    pub(crate) what: What,
+}
+
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // it is always in a box
+pub(crate) enum What {
+    Execute(Execution),
+    /// Search for the replica that carries a marker.
+    Look {
+        ticket: u64,
+        token: Token,
+    },
+    Read {
+        ticket: u64,
+        local: LocalId,
+    },
+}

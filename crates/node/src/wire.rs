@@ -1,0 +1,33 @@
+//! What sites tell each other, as bytes: encoded and signed on the way out, decoded and verified on the way
+//! in.
+//!
+//! Credentials leave in clear, inside the mutual TLS of the peer link, for members of the set only, and are
+//! sealed with the receiver's own key before anything else sees them.
+
+mod batch;
+mod incoming;
+mod outbox;
+mod outgoing;
+mod parts;
+#[cfg(test)]
+mod tests;
+
+use cheops_types::headers;
+use serde::Serialize;
+
+pub(crate) use incoming::receive;
+pub(crate) use outbox::Outboxes;
+
+/// Where messages go, at another site's peer port.
+fn messages_path() -> String {
+    format!("{}{MESSAGES}", headers::PEER_REPLICATION_PATH)
+}
+
+const MESSAGES: &str = "messages";
+const READ: &str = "read/";
+const CHECK: &str = "check/";
+
+/// MessagePack without names. The same value always gives the same bytes.
+pub(crate) fn pack<T: Serialize>(value: &T) -> Option<Vec<u8>> {
+    rmp_serde::to_vec(value).ok()
+}

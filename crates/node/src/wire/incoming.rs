@@ -1,0 +1,116 @@
+//! What the agents of other sites send and ask. Who sends is what its certificate says, never the message.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cheops_plan::Pending;
+use cheops_replica::{Event, Message, MetaId};
+use cheops_types::{Code, Problem, SiteName, headers};
+use tracing::warn;
+
+use super::{CHECK, MESSAGES, READ, batch, parts};
+use crate::{core::Core, problems, rows, secret, sign};
+
+/// Everything below [`headers::PEER_REPLICATION_PATH`]. Messages are taken whole or not at all, and the
+/// answer comes when they are durable.
+pub(crate) fn receive(
+    core: &Arc<Core>,
+    from: &SiteName,
+    path: &str,
+    body: Bytes,
+) -> Pending<Result<Bytes, Problem>> {
+    let (core, from, path) = (Arc::clone(core), from.clone(), path.to_owned());
+    Box::pin(async move {
+        if path == MESSAGES {
+            take(core, from, body).await.map(|()| Bytes::new())
+        } else if let Some(meta) = path.strip_prefix(READ) {
+            let set = for_members(&core, &from, meta)?;
+            let state = core.asks.replica(&set).await?;
+            Ok(serde_json::to_vec(&state).unwrap_or_default().into())
+        } else if let Some(meta) = path.strip_prefix(CHECK) {
+            let set = for_members(&core, &from, meta)?;
+            let told = core.engine.tell(&set, Event::Check).await;
+            told.map(|()| Bytes::new())
+        } else {
+            let detail = format!(
+                "site `{}` knows nothing of `{}{path}`: upgrade the older agent",
+                core.site,
+                headers::PEER_REPLICATION_PATH
+            );
+            Err(Problem::new(Code::BadRequest, detail).at(&core.site))
+        }
+    })
+}
+
+async fn take(core: Arc<Core>, from: SiteName, body: Bytes) -> Result<(), Problem> {
+    let checking = Arc::clone(&core);
+    // Signatures take long enough to be noticed by the requests of a core.
+    let messages = tokio::task::spawn_blocking(move || admit(&checking, &from, &body)).await;
+    let messages = messages.map_err(|_| {
+        let detail = format!(
+            "site `{}` could not check the messages: send them again",
+            core.site
+        );
+        Problem::new(Code::StoreBusy, detail).at(&core.site)
+    })??;
+    if messages.is_empty() {
+        return Ok(());
+    }
+    core.engine.receive(messages).await
+}
+
+/// Reads, checks and seals what a site sent.
+pub(super) fn admit(core: &Core, from: &SiteName, body: &[u8]) -> Result<Vec<Message>, Problem> {
+    let mut messages = batch::decode(body).map_err(|error| {
+        let detail = format!("site `{from}` sent messages that cannot be read: {error}");
+        Problem::new(Code::BadRequest, detail).at(&core.site)
+    })?;
+    for message in &mut messages {
+        verify(core, from, message).map_err(|reason| {
+            // What is in it stays out of the log.
+            warn!(site = %from, set = %message.set, reason, "messages of a peer are refused");
+            let detail = format!("site `{}` refuses what site `{from}` sent: {reason}", core.site);
+            Problem::new(Code::PeerRefused, detail).at(&core.site)
+        })?;
+        for credential in message.credentials_mut() {
+            // One that cannot be kept is asked for again where the operation executes.
+            *credential = credential
+                .take()
+                .and_then(|clear| secret::seal_clear(&core.key, &*core.surroundings, &clear.0).ok());
+        }
+    }
+    Ok(messages)
+}
+
+fn verify(core: &Core, from: &SiteName, message: &mut Message) -> Result<(), String> {
+    if message.from != *from {
+        return Err(format!("a message says that it is from site `{}`", message.from));
+    }
+    let identity = core
+        .surroundings
+        .identity()
+        .ok_or("this site has no identity in the mesh to check signatures with")?;
+    let now_ms = core.surroundings.now_ms();
+    let set = message.set.clone();
+    parts::operations(message)
+        .into_iter()
+        .try_for_each(|op| sign::check(&identity, &set, op, now_ms))
+        .map_err(|error| error.to_string())
+}
+
+/// The set of this meta-id, if the site that asks is one of its members.
+fn for_members(core: &Core, from: &SiteName, meta: &str) -> Result<MetaId, Problem> {
+    let failed = |error| problems::store(&core.site, &error);
+    let set = MetaId::new(meta);
+    let read = core.store.read().map_err(failed)?;
+    let head = rows::head(&read, &set).map_err(failed)?;
+    if head.is_some_and(|head| head.sites.contains(from)) {
+        return Ok(set);
+    }
+    // To others a set that is not theirs looks like one that is not there.
+    let detail = format!(
+        "site `{}` shares no replica set `{meta}` with site `{from}`",
+        core.site
+    );
+    Err(Problem::new(Code::UnknownReplicaSet, detail).at(&core.site))
+}

@@ -1,0 +1,29 @@
+//! A message on its way out: signed, its credentials in clear for the one site that it goes to.
+
+use bytes::Bytes;
+use cheops_replica::{Message, Secret};
+use tracing::warn;
+
+use super::{batch, parts};
+use crate::{core::Core, secret, sign};
+
+/// A message as another site reads it; none when it cannot be sent. A credential that this site cannot open
+/// any more stays behind: the operation asks for one where it executes.
+pub(super) fn encode(core: &Core, mut message: Message) -> Option<Bytes> {
+    if let Some(identity) = core.surroundings.identity() {
+        let set = message.set.clone();
+        for op in parts::operations(&mut message) {
+            if let Err(error) = sign::sign(&identity, &set, op) {
+                warn!(set = %set, operation = %op.id, %error, "an operation cannot be signed and is not sent");
+                return None;
+            }
+        }
+    }
+    for credential in message.credentials_mut() {
+        *credential = credential
+            .take()
+            .and_then(|sealed| secret::open_clear(&core.key, &sealed).ok())
+            .map(Secret);
+    }
+    batch::encode(&message).map(Bytes::from)
+}

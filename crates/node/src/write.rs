@@ -1,0 +1,282 @@
+//! A write from its caller's side: handed to the engine, answered by the application, waited for as long as
+//! the caller wants.
+
+use std::{sync::Arc, time::Duration};
+
+use cheops_plan::{Elsewhere, Prefer, Reply, Told, Write, WriteBody};
+use cheops_replica::{Answer, Body, Draft, Footprint, MetaId, Reason, Recognise, Request, Secret, Verb};
+use cheops_store::{Payload, PayloadHash, PayloadRef};
+use cheops_types::{Code, Outcome, Problem, SiteName};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::{
+    core::Core,
+    draft::{Drafted, To, draft},
+    engine::Input,
+    mint, problems, told,
+    waiting::{AppAnswer, Caller, Stage, Waiter},
+};
+
+/// Beyond the application's own time: for the engine and two commits.
+const SLACK: Duration = Duration::from_secs(5);
+
+pub(crate) async fn write(core: Arc<Core>, write: Write) -> Reply {
+    let prefer = write.prefer;
+    // Kept in the spool until the operation refers to it.
+    let payload = match hold_payload(&core, &write.body) {
+        Ok(payload) => payload,
+        Err(problem) => return not_executed(problem),
+    };
+    let drafted = match draft(&core, &write) {
+        Ok(drafted) => drafted,
+        Err(problem) => return not_executed(problem),
+    };
+    let undo = Undo::of(&drafted.draft, &prefer);
+    let mut waiter = match post(&core, drafted) {
+        Ok(waiter) => waiter,
+        Err(problem) => return not_executed(problem),
+    };
+    let wanted = |stage: &Stage| {
+        stage.answer.is_some() || stage.failed.is_some() || prefer.respond_async && stage.recorded
+    };
+    let patience = Duration::from_millis(core.surroundings.limits().upstream_timeout_ms) + SLACK;
+    let Ok(Some(stage)) = timeout(patience, waiter.until(wanted)).await else {
+        // The caller waits no longer; the write may go on.
+        return unknown(&core, waiter.stage().told);
+    };
+    drop(payload);
+    if let Some(problem) = stage.failed {
+        return not_executed(problem);
+    }
+    let Some(answer) = stage.answer else {
+        return accepted_for_later(stage.told);
+    };
+    let told = stage.told.unwrap_or_else(|| told::nothing(&MetaId::new("")));
+    match answer {
+        Answer::Accepted { status, .. } => {
+            let told = wait(&core, &mut waiter, prefer, told).await;
+            if let Some(undo) = undo
+                && let Some(refused) = told.sites.iter().find(|visit| told::is_refusal(visit)).cloned()
+            {
+                return undo.run(&core, told, &refused.site, refused.status).await;
+            }
+            answered(status, waiter.take_answer(), told)
+        }
+        Answer::Refused { status } => answered(status, waiter.take_answer(), told),
+        Answer::Unknown { status } => match (status, waiter.take_answer()) {
+            (Some(status), Some(answer)) => answered(status, Some(answer), told),
+            _ => unknown(&core, Some(told)),
+        },
+        Answer::NotHere(reason) => elsewhere(&core.site, reason, &told),
+        Answer::Gone => not_executed(problems::deleted(&core.site, &told.set)),
+        Answer::Noted { .. } => answered(204, None, told),
+    }
+}
+
+/// Hands a write to the engine.
+fn post(core: &Core, drafted: Drafted) -> Result<Waiter, Problem> {
+    let Drafted { draft, to, caller } = drafted;
+    let waiter = core.waiting.register(draft.token, caller);
+    let draft = Box::new(draft);
+    let input = match to {
+        To::New(id) => Input::Create { id, draft },
+        To::Set(set) => Input::Request { set, draft },
+    };
+    core.engine.post(input).map_err(|busy| busy.problem(&core.site))?;
+    Ok(waiter)
+}
+
+fn hold_payload(core: &Core, body: &WriteBody) -> Result<Option<Payload>, Problem> {
+    let WriteBody::Spooled { hash, bytes } = body else {
+        return Ok(None);
+    };
+    let payload = PayloadRef {
+        hash: PayloadHash::from(*hash),
+        bytes: *bytes,
+    };
+    let held = core.spooled.take(&payload).or_else(|| core.spool.pin(&payload));
+    held.map(Some).ok_or_else(|| {
+        let detail = format!(
+            "the body is no longer in the spool of `{}`: send it again",
+            core.site
+        );
+        Problem::new(Code::StoreFull, detail).at(&core.site)
+    })
+}
+
+/// Waits for the other sites as long as the caller wants.
+async fn wait(core: &Core, waiter: &mut Waiter, prefer: Prefer, told: Told) -> Told {
+    let status = told.sites.first().and_then(|visit| visit.status);
+    let mut latest = told;
+    if prefer.wait_s.is_some() || prefer.held.is_some() {
+        let max_s = core.surroundings.limits().prefer_wait_max_s;
+        let patience = Duration::from_secs(prefer.wait_s.unwrap_or(max_s).min(max_s));
+        let is_over = |stage: &Stage| stage.told.as_ref().is_some_and(|told| is_over(prefer, told));
+        let waited = timeout_at(Instant::now() + patience, waiter.until(is_over)).await;
+        let stage = waited.ok().flatten().unwrap_or_else(|| waiter.stage());
+        latest = stage.told.unwrap_or(latest);
+    }
+    if let Some(here) = latest.sites.first_mut() {
+        here.status = here.status.or(status);
+    }
+    latest.complete = is_satisfied(prefer, &latest);
+    latest
+}
+
+/// Whether more waiting could change what the caller is told.
+fn is_over(prefer: Prefer, told: &Told) -> bool {
+    let all = told.sites.iter().all(|visit| visit.outcome != Outcome::Pending);
+    all || (prefer.wait_s.is_none() && prefer.held.is_none_or(|held| told.held >= held))
+}
+
+fn is_satisfied(prefer: Prefer, told: &Told) -> bool {
+    let executed =
+        |visit: &cheops_types::Visit| visit.outcome == Outcome::Executed && !told::is_refusal(visit);
+    (prefer.wait_s.is_none() || told.sites.iter().all(executed))
+        && prefer.held.is_none_or(|held| told.held >= held)
+}
+
+fn answered(status: u16, answer: Option<AppAnswer>, told: Told) -> Reply {
+    let answer = answer.unwrap_or(AppAnswer {
+        status,
+        headers: Vec::new(),
+        body: bytes::Bytes::new(),
+    });
+    Reply::Answered {
+        status: answer.status,
+        headers: answer.headers,
+        body: answer.body,
+        told,
+    }
+}
+
+fn accepted_for_later(told: Option<Told>) -> Reply {
+    let told = told.unwrap_or_else(|| told::nothing(&MetaId::new("")));
+    Reply::Answered {
+        status: 202,
+        headers: Vec::new(),
+        body: bytes::Bytes::new(),
+        told,
+    }
+}
+
+fn elsewhere(here: &SiteName, reason: Reason, told: &Told) -> Reply {
+    let (code, why) = match reason {
+        Reason::Unreachable => (Code::ReplicaUnavailable, "its service cannot be reached"),
+        Reason::NoReplica => (Code::ReplicaUnavailable, "it has no replica yet"),
+        Reason::NotMember => (Code::ReplicaUnavailable, "it is no longer part of the set"),
+        Reason::InDoubt => (
+            Code::InDoubt,
+            "nobody knows whether an earlier write has executed: look with `cheops ops ls`, settle it with `cheops ops settle`",
+        ),
+        Reason::Meaningless => (Code::SetRefused, "the set cannot be changed like that"),
+    };
+    let problem = Problem::new(
+        code,
+        format!(
+            "`{here}` cannot take a write to the replica set `{}`: {why}",
+            told.set
+        ),
+    )
+    .at(here);
+    if reason == Reason::Meaningless {
+        return not_executed(problem);
+    }
+    let others = told.sites.iter().map(|visit| &visit.site);
+    Reply::Elsewhere(Elsewhere {
+        sites: others.filter(|site| *site != here).cloned().collect(),
+        problem,
+    })
+}
+
+fn not_executed(problem: Problem) -> Reply {
+    Reply::Failed {
+        problem,
+        outcome: Outcome::NotExecuted,
+        told: None,
+    }
+}
+
+fn unknown(core: &Core, told: Option<Told>) -> Reply {
+    let detail = format!(
+        "the service of `{}` did not answer in time, and the write may have executed: read the resource before you repeat it",
+        core.site
+    );
+    Reply::Failed {
+        problem: Problem::new(Code::UnknownOutcome, detail).at(&core.site),
+        outcome: Outcome::Unknown,
+        told,
+    }
+}
+
+/// The delete that undoes a create which a site refused, for callers that want all or nothing.
+struct Undo {
+    request: Request,
+    credential: Option<Secret>,
+}
+
+impl Undo {
+    fn of(draft: &Draft, prefer: &Prefer) -> Option<Self> {
+        let is_wanted = prefer.strict && prefer.wait_s.is_some() && matches!(draft.verb, Verb::Create(_));
+        let path = draft.request.path.split(['?', '#']).next()?;
+        is_wanted.then(|| Self {
+            request: Request {
+                method: "DELETE".to_owned(),
+                path: format!("{}/{{id}}", path.trim_end_matches('/')),
+                headers: Vec::new(),
+                body: Body::Inline(Vec::new()),
+                scope: draft.request.scope.clone(),
+                caller: draft.request.caller.clone(),
+            },
+            credential: draft.credential.clone(),
+        })
+    }
+
+    async fn run(self, core: &Core, told: Told, refused_by: &SiteName, status: Option<u16>) -> Reply {
+        let draft = Draft {
+            token: mint::token(&*core.surroundings),
+            verb: Verb::Delete,
+            touches: Footprint::Whole,
+            recognise: Recognise::Nothing,
+            needs: Vec::new(),
+            request: self.request,
+            credential: self.credential,
+        };
+        let drafted = Drafted {
+            draft,
+            to: To::Set(MetaId::new(&told.set)),
+            caller: Caller {
+                headers: Vec::new(),
+                body: None,
+            },
+        };
+        let undone = match post(core, drafted) {
+            Ok(mut waiter) => {
+                let patience = Duration::from_millis(core.surroundings.limits().upstream_timeout_ms) + SLACK;
+                let ended = timeout(patience, waiter.until(|stage| stage.answer.is_some())).await;
+                matches!(
+                    ended,
+                    Ok(Some(Stage {
+                        answer: Some(Answer::Accepted { .. }),
+                        ..
+                    }))
+                )
+            }
+            Err(_) => false,
+        };
+        let answer = status.map_or(String::new(), |status| format!(" with {status}"));
+        let detail = if undone {
+            format!("`{refused_by}` refused the create{answer}; it was undone at the other sites")
+        } else {
+            format!(
+                "`{refused_by}` refused the create{answer}, and it could not be undone: delete the replica set `{}`",
+                told.set
+            )
+        };
+        Reply::Failed {
+            problem: Problem::new(Code::ReplicaRefused, detail).at(refused_by),
+            outcome: Outcome::Executed,
+            told: Some(told),
+        }
+    }
+}

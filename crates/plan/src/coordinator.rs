@@ -1,0 +1,159 @@
+//! What the data plane asks of replication.
+
+use std::{future::Future, io, pin::Pin, sync::Arc};
+
+use bytes::Bytes;
+use cheops_types::{Outcome, Problem, ServiceName, SiteName, Visit};
+
+/// An answer that comes later, on any thread.
+pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Replication at this site.
+///
+/// A request that concerns no replica set never gets here: [`crate::Presence`] says so first.
+pub trait Coordinator: Send + Sync {
+    /// The set that one resource belongs to. `id` is the resource's own id as a caller wrote it, a meta-id,
+    /// a name, or this site's local id; `key` tells it among all of its kind here, its parents included, and
+    /// is the same as `id` where it has none. An index read.
+    fn find(&self, service: &str, kind: &str, id: &str, key: &str) -> Result<Option<Known>, Problem>;
+
+    /// Accepts a write at this site: durable, then executed by this site's application, then answered.
+    fn write(&self, write: Write) -> Pending<Reply>;
+
+    /// A place for a body that is too long to be part of its operation.
+    fn spool(&self) -> Result<Box<dyn Spooling>, Problem>;
+
+    /// How an operation stands, as JSON; none when it is not known here.
+    fn operation(&self, id: &str) -> Result<Option<Bytes>, Problem>;
+
+    /// Something that the agent of another site sends or asks. `path` is what follows
+    /// [`cheops_types::headers::PEER_REPLICATION_PATH`].
+    fn receive(&self, from: &SiteName, path: &str, body: Bytes) -> Pending<Result<Bytes, Problem>>;
+
+    /// A payload that the agent of another site fetches, from `offset` on.
+    fn payload(&self, from: &SiteName, hash: &str, offset: u64) -> Result<Box<dyn Chunks>, Problem>;
+}
+
+/// A replica set as the data plane sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Names the set at all its sites.
+    pub meta: Arc<str>,
+    /// The id that callers see: the meta-id, or the name where the client chose it.
+    pub shown: Arc<str>,
+    /// The id of this site's replica; none while there is none.
+    pub local: Option<Arc<str>>,
+    pub sites: Vec<SiteName>,
+    pub standing: Standing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// This site takes part.
+    Member,
+    /// The resource was deleted.
+    Deleted,
+    /// This site is no longer part of the set.
+    Out,
+}
+
+/// A write to a replica set.
+#[derive(Debug)]
+pub struct Write {
+    pub service: ServiceName,
+    pub kind: String,
+    pub target: Target,
+    pub method: String,
+    /// Path and query, as the caller wrote them.
+    pub path: String,
+    /// Clean of everything that concerns one connection only.
+    pub headers: Vec<(String, Bytes)>,
+    pub body: WriteBody,
+    /// The whole scope, in canonical form; empty when the request has none.
+    pub scope: String,
+    pub prefer: Prefer,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A new set over these sites, this one among them.
+    New(Vec<SiteName>),
+    /// The set of this meta-id.
+    Set(Arc<str>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WriteBody {
+    Inline(Bytes),
+    Spooled { hash: [u8; 32], bytes: u64 },
+}
+
+/// How far a caller wants to wait (RFC 7240).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Prefer {
+    /// `wait`: until all sites have executed, so many seconds at most.
+    pub wait_s: Option<u64>,
+    /// `cheops-held`: until so many sites hold the operation.
+    pub held: Option<u32>,
+    /// `respond-async`: not even for this site's application.
+    pub respond_async: bool,
+    /// `handling=strict` with `wait`: a create that a site refuses is undone everywhere.
+    pub strict: bool,
+}
+
+/// What became of a write.
+#[derive(Debug)]
+pub enum Reply {
+    /// The application's answer, with its own ids. For `respond-async` a 202 without a body.
+    Answered {
+        status: u16,
+        headers: Vec<(String, Bytes)>,
+        body: Bytes,
+        told: Told,
+    },
+    /// Nothing executed here.
+    Elsewhere(Elsewhere),
+    /// No answer of the application; `outcome` says whether it may have executed.
+    Failed {
+        problem: Problem,
+        outcome: Outcome,
+        told: Option<Told>,
+    },
+}
+
+/// Another site of the set may take the write.
+#[derive(Debug)]
+pub struct Elsewhere {
+    /// Those that have a replica first.
+    pub sites: Vec<SiteName>,
+    /// The answer if none of them can.
+    pub problem: Problem,
+}
+
+/// What the receipt says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    pub set: Arc<str>,
+    pub operation: Option<String>,
+    pub held: u32,
+    /// Every site of the set, this one first.
+    pub sites: Vec<Visit>,
+    /// False when what the caller wanted to wait for has not happened.
+    pub complete: bool,
+}
+
+/// A body on its way to the disk.
+pub trait Spooling: Send {
+    fn write(&mut self, data: &[u8]) -> Result<(), Problem>;
+
+    /// Makes it durable.
+    fn finish(self: Box<Self>) -> Pending<Result<WriteBody, Problem>>;
+}
+
+/// A payload, piece by piece.
+pub trait Chunks: Send {
+    /// The length of all that follows.
+    fn remaining(&self) -> u64;
+
+    fn next(&mut self) -> io::Result<Option<Bytes>>;
+}

@@ -1,0 +1,165 @@
+//! The body of a write: inside its operation, or on the disk where it is too long for that.
+
+use bytes::{Bytes, BytesMut};
+use cheops_net::Body;
+use cheops_plan::{Spooling, WriteBody};
+use cheops_types::{Code, Limit, Problem};
+use http::{
+    HeaderMap,
+    header::{CONTENT_ENCODING, CONTENT_TYPE},
+};
+use http_body_util::BodyExt as _;
+
+use crate::job::Job;
+
+/// What goes to the disk at once.
+const PIECE_BYTES: usize = 256 * 1024;
+
+/// What a body must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    /// Anything.
+    Bytes,
+    /// Text in which ids or a name stand, which is kept in memory as far as possible.
+    Json,
+}
+
+/// Reads the body of a write.
+pub(super) async fn take(job: &Job, body: Body, need: Need) -> Result<WriteBody, Problem> {
+    let limits = job.core.limits();
+    let max = match need {
+        Need::Bytes => limits.inline_body_max_bytes,
+        Need::Json => {
+            check_json(&job.head.headers, &body)?;
+            limits.replay_body_max_bytes
+        }
+    };
+    let spooling = match within(job, body, |body| inline_or_spool(job, body, max)).await? {
+        Taken::Inline(bytes) => return Ok(WriteBody::Inline(bytes)),
+        Taken::Spooling(spooling) => spooling,
+    };
+    Limit::InlineBody.hit();
+    spooling.finish().await
+}
+
+enum Taken {
+    Inline(Bytes),
+    Spooling(Box<dyn Spooling>),
+}
+
+/// Reads a body that ids are to be rewritten in.
+pub(super) async fn json(job: &Job, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+    check_json(headers, &body)?;
+    let max = job.core.limits().replay_body_max_bytes;
+    within(job, body, |mut body| async move {
+        let mut whole = BytesMut::new();
+        while let Some(data) = next(&mut body).await? {
+            if whole.len() + data.len() > max {
+                Limit::ReplayBody.hit();
+                let detail = format!(
+                    "a body in which ids are rewritten may have {max} bytes at most; nothing executed"
+                );
+                return Err(Problem::new(Code::BodyTooLarge, detail));
+            }
+            whole.extend_from_slice(&data);
+        }
+        Ok(whole.freeze())
+    })
+    .await
+}
+
+async fn inline_or_spool(job: &Job, mut body: Body, max: usize) -> Result<Taken, Problem> {
+    let mut piece = BytesMut::new();
+    while piece.len() <= max {
+        match next(&mut body).await? {
+            Some(data) => piece.extend_from_slice(&data),
+            None => return Ok(Taken::Inline(piece.freeze())),
+        }
+    }
+    let coordinator = job.core.shared.replication().ok_or_else(super::not_attached)?;
+    let mut spooling = coordinator.spool()?;
+    while let Some(data) = next(&mut body).await? {
+        piece.extend_from_slice(&data);
+        if piece.len() >= PIECE_BYTES {
+            spooling = write(spooling, piece.split().freeze()).await?;
+        }
+    }
+    spooling = write(spooling, piece.freeze()).await?;
+    Ok(Taken::Spooling(spooling))
+}
+
+/// Writes on a thread that may wait for the disk.
+async fn write(mut spooling: Box<dyn Spooling>, piece: Bytes) -> Result<Box<dyn Spooling>, Problem> {
+    let written = tokio::task::spawn_blocking(move || {
+        spooling.write(&piece)?;
+        Ok(spooling)
+    });
+    written
+        .await
+        .unwrap_or_else(|error| Err(Problem::new(Code::Internal, format!("the spool failed: {error}"))))
+}
+
+/// Reads until the body ends, fails or stands still for too long.
+async fn within<T, F>(job: &Job, body: Body, read: impl FnOnce(Body) -> F) -> Result<T, Problem>
+where
+    F: Future<Output = Result<T, Problem>>,
+{
+    let (body, progress) = body.watch();
+    let timeout_ms = job.core.limits().upstream_timeout_ms;
+    let reading = Box::pin(read(body));
+    let taken = job.core.clock.timeout_idle(timeout_ms, progress, reading).await;
+    taken.unwrap_or_else(|_| {
+        Limit::UpstreamTimeout.hit();
+        let detail = format!("the request's body stood still for {timeout_ms} ms; nothing executed");
+        Err(Problem::new(Code::BadRequest, detail))
+    })
+}
+
+async fn next(body: &mut Body) -> Result<Option<Bytes>, Problem> {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            let detail = format!("the request's body broke off: {error}; nothing executed");
+            Problem::new(Code::BadRequest, detail)
+        })?;
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}
+
+fn check_json(headers: &HeaderMap, body: &Body) -> Result<(), Problem> {
+    use http_body::Body as _;
+
+    if body.is_end_stream() {
+        return Ok(());
+    }
+    let refuse = |what: &str| {
+        let detail = format!(
+            "{what}, and the glue says that ids or a name stand in it: send uncompressed JSON; nothing executed"
+        );
+        Err(Problem::new(Code::BodyUnsupported, detail))
+    };
+    if !is_identity(headers) {
+        return refuse("the request's body is compressed");
+    }
+    if headers.contains_key(CONTENT_TYPE) && !is_json(headers) {
+        return refuse("the request's body is not JSON");
+    }
+    Ok(())
+}
+
+/// Whether a body is as it was written, not compressed.
+pub(super) fn is_identity(headers: &HeaderMap) -> bool {
+    let identity = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    headers.get_all(CONTENT_ENCODING).iter().all(identity)
+}
+
+/// Whether a body is said to be JSON.
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) else {
+        return false;
+    };
+    let kind = value.split(';').next().unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case("application/json") || kind.to_ascii_lowercase().ends_with("+json")
+}

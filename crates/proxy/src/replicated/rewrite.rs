@@ -1,0 +1,322 @@
+//! One request at one site, with ids as that site knows them and an answer with ids as the caller knows them.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use cheops_glue::{Address, MappedList, Own, Profile};
+use cheops_net::Body;
+use cheops_plan::Known;
+use cheops_types::{Code, Outcome, Problem, SiteName, VerbClass};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri,
+    header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_LOCATION, LINK, LOCATION},
+    request,
+};
+use http_body::Body as _;
+
+use super::{
+    body::{self, is_identity, is_json},
+    concern::AnswerIds,
+    ids::{To, Translation},
+    places::Places,
+    unavailable,
+};
+use crate::{
+    attempt::{Answer, Attempt},
+    gather::collect,
+    job::Job,
+};
+
+/// Headers that are a function of the bytes of a body.
+const ABOUT_BYTES: [HeaderName; 4] = [
+    HeaderName::from_static("content-md5"),
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("repr-digest"),
+    HeaderName::from_static("digest"),
+];
+
+/// Sends a request to one site and makes its answer the caller's.
+pub(crate) async fn attempt(job: &Job, site: &SiteName, mut head: request::Parts, body: Body) -> Attempt {
+    let body = match request(job, site, &mut head, body).await {
+        Ok(body) => body,
+        Err(problem) => return Attempt::failed(site, Outcome::NotExecuted, problem),
+    };
+    if site != job.here() {
+        // The other agent shows ids by itself.
+        return job.attempt_as_is(site, head, body).await;
+    }
+    if shows_ids(job) {
+        ask_for_readable(&mut head.headers);
+    }
+    let path = head.uri.path().to_owned();
+    let mut attempt = job.attempt_as_is(site, head, body).await;
+    if let Answer::Response(response) = attempt.answer {
+        let status = response.status().as_u16();
+        attempt.answer = match show(job, &path, response, None).await {
+            Ok(response) => Answer::Response(response),
+            Err(problem) => {
+                attempt.visit.error = Some(problem.code.as_str().to_owned());
+                attempt.visit.status = Some(status);
+                Answer::Problem(problem)
+            }
+        };
+    }
+    attempt
+}
+
+/// Makes an application answer so that ids can be found in it.
+pub(super) fn ask_for_readable(headers: &mut HeaderMap) {
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+}
+
+/// Puts a site's own ids in a request's path, query and body.
+async fn request(job: &Job, site: &SiteName, head: &mut request::Parts, body: Body) -> Result<Body, Problem> {
+    let callers_path = head.uri.path().to_owned();
+    map_head(job, site, head)?;
+    let Some(concern) = &job.concern else {
+        return Ok(body);
+    };
+    if !concern.has_references || body.is_end_stream() || head.method.is_safe() {
+        return Ok(body);
+    }
+    let profile = &job.core.world.profile;
+    let Some(address) = profile.address(&job.service.name, &callers_path) else {
+        return Ok(body);
+    };
+    if !address.rules().reads_request_body(&concern.effect) {
+        return Ok(body);
+    }
+    let Some(ids) = Translation::new(&job.core, direction(job, site)) else {
+        return Ok(body);
+    };
+    let bytes = body::json(job, &head.headers, body).await?;
+    let own = if job.verb == VerbClass::Create {
+        Own::Keep
+    } else {
+        address.own_for(head.method.as_str())
+    };
+    let mapped = address.map_body(&bytes, own, &ids).map_err(|error| {
+        let detail = format!("the request's body is not JSON ({error}); nothing executed");
+        Problem::new(Code::BodyUnsupported, detail)
+    })?;
+    let mapped = match mapped {
+        Cow::Borrowed(_) => bytes.clone(),
+        Cow::Owned(mapped) => Bytes::from(mapped),
+    };
+    check(job, &ids)?;
+    head.headers
+        .insert(CONTENT_LENGTH, HeaderValue::from(mapped.len()));
+    Ok(Body::full(mapped))
+}
+
+/// Puts a site's own ids in a request's path and query.
+pub(crate) fn map_head(job: &Job, site: &SiteName, head: &mut request::Parts) -> Result<(), Problem> {
+    let (Some(_), Some(target)) = (&job.concern, head.uri.path_and_query()) else {
+        return Ok(());
+    };
+    let Some(ids) = Translation::new(&job.core, direction(job, site)) else {
+        return Ok(());
+    };
+    let mapped = job
+        .core
+        .world
+        .profile
+        .map_path(&job.service.name, target.as_str(), Own::Map, &ids);
+    check(job, &ids)?;
+    if mapped != target.as_str() {
+        head.uri = Uri::try_from(mapped)
+            .map_err(|_| Problem::new(Code::Internal, "a path with a replica's id is no path"))?;
+    }
+    Ok(())
+}
+
+fn answer_ids(job: &Job) -> AnswerIds {
+    let concern = job.concern.as_ref();
+    concern.map_or(AnswerIds::Local, |concern| concern.answer)
+}
+
+fn shows_ids(job: &Job) -> bool {
+    answer_ids(job) != AnswerIds::Local
+}
+
+fn direction(job: &Job, site: &SiteName) -> To {
+    if site == job.here() { To::Local } else { To::Shown }
+}
+
+fn check(job: &Job, ids: &Translation<'_>) -> Result<(), Problem> {
+    if ids.check()? {
+        return Err(unavailable(job.here()));
+    }
+    Ok(())
+}
+
+/// Makes a service's answer one for the caller. `path` is the one that the service got; `own` is the set
+/// that the request was about, with its kind, as it was before.
+pub(super) async fn show(
+    job: &Job,
+    path: &str,
+    mut response: Response<Body>,
+    own: Option<(&str, &Known)>,
+) -> Result<Response<Body>, Problem> {
+    let Some(mut ids) = Translation::new(&job.core, To::Shown).filter(|_| shows_ids(job)) else {
+        return Ok(response);
+    };
+    if let Some((kind, known)) = own {
+        ids = ids.with(kind, known);
+    }
+    let profile = &job.core.world.profile;
+    show_urls(profile, &job.service.name, response.headers_mut(), &ids);
+    ids.check()?;
+    if job.head.method == Method::HEAD {
+        // It says how long the body would be, which is not known.
+        if is_json(response.headers()) {
+            response.headers_mut().remove(CONTENT_LENGTH);
+        }
+        return Ok(response);
+    }
+    let Some(address) = profile.address(&job.service.name, path) else {
+        return Ok(response);
+    };
+    if !is_readable(&response) {
+        return Ok(response);
+    }
+    let (mut head, body) = response.into_parts();
+    let core = &job.core;
+    let (bytes, _held) = collect(body, &core.gather_memory, core.limits(), &core.clock)
+        .await
+        .map_err(|code| {
+            let detail = format!(
+                "the answer of service `{}` cannot be read: {}",
+                job.service.name,
+                code.title()
+            );
+            Problem::new(code, detail).at(job.here()).of(&job.service.name)
+        })?;
+    let list = job
+        .list
+        .as_ref()
+        .and_then(|shape| address.map_list(shape, bytes.clone(), &ids).ok());
+    let shown = match list {
+        Some(list) => {
+            if answer_ids(job) == AnswerIds::Told {
+                head.extensions.insert(places(job, &address, &list)?);
+            }
+            list.body
+        }
+        None => match address.map_body(&bytes, address.own_for(job.head.method.as_str()), &ids) {
+            Ok(Cow::Owned(shown)) => Bytes::from(shown),
+            // What is not JSON in spite of its type has no ids to rewrite.
+            Ok(Cow::Borrowed(_)) | Err(_) => bytes.clone(),
+        },
+    };
+    ids.check()?;
+    if shown != bytes {
+        for name in ABOUT_BYTES {
+            head.headers.remove(name);
+        }
+    }
+    head.headers
+        .insert(CONTENT_LENGTH, HeaderValue::from(shown.len()));
+    Ok(Response::from_parts(head, Body::full(shown)))
+}
+
+/// Which items of a list are replicas, and of which sites.
+fn places(job: &Job, address: &Address<'_>, list: &MappedList) -> Result<Places, Problem> {
+    let (core, mut places) = (&job.core, Places::default());
+    let (Some(shape), Some(coordinator)) = (&job.list, core.shared.replication()) else {
+        return Ok(places);
+    };
+    if list.replicas.is_empty() {
+        return Ok(places);
+    }
+    let Ok(page) = shape.read(list.body.clone()) else {
+        return Ok(places);
+    };
+    let (items, rules): (Vec<&str>, _) = (page.items().collect(), address.rules());
+    for place in &list.replicas {
+        let id = items
+            .get(*place)
+            .and_then(|item| rules.id_in_answer(None, item.as_bytes()));
+        if let Some(id) = id
+            && let Some(known) =
+                coordinator.find(address.service(), &address.kind, &id, &address.key_of(&id))?
+        {
+            places.add(*place, known.sites);
+        }
+    }
+    Ok(places)
+}
+
+/// Whether an answer has all of a resource or of a list, as text.
+fn is_readable(response: &Response<Body>) -> bool {
+    response.status().is_success()
+        && response.status() != StatusCode::PARTIAL_CONTENT
+        && !response.body().is_end_stream()
+        && is_json(response.headers())
+        && is_identity(response.headers())
+}
+
+/// Shows ids in the headers that hold URLs of the application.
+fn show_urls(profile: &Profile, service: &str, headers: &mut HeaderMap, ids: &Translation<'_>) {
+    for name in [LOCATION, CONTENT_LOCATION] {
+        if let Some(value) = headers.get_mut(name)
+            && let Some(shown) = value
+                .to_str()
+                .ok()
+                .and_then(|url| profile.map_url(service, url, ids))
+            && let Ok(shown) = HeaderValue::try_from(shown)
+        {
+            *value = shown;
+        }
+    }
+    for (name, value) in headers.iter_mut() {
+        if name == LINK
+            && let Some(shown) = value
+                .to_str()
+                .ok()
+                .map(|links| show_links(profile, service, links, ids))
+            && let Ok(shown) = HeaderValue::try_from(shown)
+        {
+            *value = shown;
+        }
+    }
+}
+
+/// Shows ids in `<…>; rel=next, <…>; rel=prev`.
+fn show_links(profile: &Profile, service: &str, links: &str, ids: &Translation<'_>) -> String {
+    let mut shown = String::with_capacity(links.len());
+    let mut rest = links;
+    while let Some((before, after)) = rest.split_once('<') {
+        let Some((url, after)) = after.split_once('>') else {
+            break;
+        };
+        let url = profile
+            .map_url(service, url, ids)
+            .map_or(Cow::Borrowed(url), Cow::Owned);
+        shown.extend([before, "<", &url, ">"]);
+        rest = after;
+    }
+    shown + rest
+}
+
+/// The path that this site's service got for a write.
+pub(super) fn local_path(job: &Job) -> String {
+    let mut head = crate::head::copy(&job.head);
+    // Where a replica is missing, the caller's own path does: there is nothing of it in the answer.
+    let _ = map_head(job, job.here(), &mut head);
+    head.uri.path().to_owned()
+}
+
+/// Whether the request's body must be read to make it an operation.
+pub(super) fn need(job: &Job) -> body::Need {
+    let reads = job.concern.as_ref().is_some_and(|concern| {
+        let kind = concern.kind.as_deref().unwrap_or_default();
+        let rules = job.core.world.profile.kind(&job.service.name, kind);
+        concern.is_document && rules.reads_request_body(&concern.effect)
+    });
+    if reads {
+        body::Need::Json
+    } else {
+        body::Need::Bytes
+    }
+}

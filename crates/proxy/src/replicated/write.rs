@@ -1,0 +1,212 @@
+//! A write that this site accepts for a replica set, and what its caller is told.
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+use cheops_net::Body;
+use cheops_plan::{Elsewhere, Known, Prefer, Reply, Target, Told, Write, WriteBody};
+use cheops_types::{Limits, Outcome, Problem, SiteName, Visit, headers};
+use http::{
+    HeaderName, HeaderValue, Response, StatusCode,
+    header::{ACCEPT_ENCODING, CONTENT_LENGTH, LOCATION},
+};
+
+use super::{body, hand_over, not_attached, prefer, rewrite};
+use crate::{
+    Counted, answer,
+    attempt::Answer,
+    execute::Done,
+    head,
+    job::{Caller, Job},
+    operation,
+    peer_port::Payload,
+};
+
+pub(super) async fn accept(job: &mut Job, target: Target, body: Body) -> Done {
+    let Some(coordinator) = job.core.shared.replication().cloned() else {
+        return Done::refused(job.here(), not_attached());
+    };
+    job.core.counters.add(Counted::Replicated);
+    let body = match body::take(job, body, rewrite::need(job)).await {
+        Ok(body) => body,
+        Err(problem) => return Done::refused(job.here(), problem),
+    };
+    // As it was before the write, which may delete it.
+    let known = job.concern.as_mut().and_then(|concern| concern.known.take());
+    let path = rewrite::local_path(job);
+    let prefer = prefer::read(&job.head.headers);
+    let reply = coordinator
+        .write(as_write(job, target.clone(), body.clone(), prefer))
+        .await;
+    match reply {
+        Reply::Answered {
+            status,
+            headers,
+            body,
+            told,
+        } => {
+            let response = response(status, headers, body);
+            answered(job, known.as_ref(), &path, response, prefer, told).await
+        }
+        Reply::Elsewhere(elsewhere) => {
+            let set = match target {
+                Target::New(sites) => sites,
+                Target::Set(_) => known.map(|known| known.sites).unwrap_or_default(),
+            };
+            take_over(job, &set, elsewhere, body).await
+        }
+        Reply::Failed {
+            problem,
+            outcome,
+            told,
+        } => failed(job, &problem, outcome, told),
+    }
+}
+
+fn as_write(job: &Job, target: Target, body: WriteBody, prefer: Prefer) -> Write {
+    let mut headers = head::copy(&job.head).headers;
+    headers.remove(headers::SCOPE);
+    headers.remove(CONTENT_LENGTH);
+    // The answer is read for the id of what was made, and rewritten.
+    headers.remove(ACCEPT_ENCODING);
+    rewrite::ask_for_readable(&mut headers);
+    let headers = headers
+        .iter()
+        .map(|(name, value)| (name.as_str().to_owned(), Bytes::copy_from_slice(value.as_bytes())))
+        .collect();
+    let kind = job.concern.as_ref().and_then(|concern| concern.kind.clone());
+    let path = job.head.uri.path_and_query().map_or("/", |path| path.as_str());
+    Write {
+        service: job.service.name.clone(),
+        kind: kind.unwrap_or_default(),
+        target,
+        method: job.head.method.as_str().to_owned(),
+        path: path.to_owned(),
+        headers,
+        body,
+        scope: job.scope_text().to_owned(),
+        prefer,
+    }
+}
+
+fn response(status: u16, headers: Vec<(String, Bytes)>, body: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::full(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+    for (name, value) in headers {
+        if let (Ok(name), Ok(value)) = (
+            HeaderName::try_from(name.as_str()),
+            HeaderValue::from_maybe_shared(value),
+        ) {
+            response.headers_mut().append(name, value);
+        }
+    }
+    // What was read is whole, whatever it was sent as.
+    head::clean_response(response.headers_mut());
+    response.headers_mut().remove(CONTENT_LENGTH);
+    response
+}
+
+async fn answered(
+    job: &Job,
+    known: Option<&Known>,
+    path: &str,
+    mut response: Response<Body>,
+    prefer: Prefer,
+    told: Told,
+) -> Done {
+    let Limits {
+        prefer_wait_max_s, ..
+    } = job.core.limits();
+    prefer::tell(response.headers_mut(), &prefer, *prefer_wait_max_s, &told);
+    if let Some(id) = told.operation.as_deref().filter(|_| prefer.respond_async)
+        && response.status() == StatusCode::ACCEPTED
+        && let Ok(place) = HeaderValue::try_from(operation::location(id))
+    {
+        response.headers_mut().insert(LOCATION, place);
+    }
+    let kind = job.concern.as_ref().and_then(|concern| concern.kind.as_deref());
+    let answer = match rewrite::show(job, path, response, kind.zip(known)).await {
+        Ok(response) => response,
+        Err(problem) => self::problem(job, &problem),
+    };
+    tell(answer, told)
+}
+
+/// Nothing executed here: the nearest other site of the set takes the write.
+async fn take_over(job: &mut Job, set: &[SiteName], elsewhere: Elsewhere, body: WriteBody) -> Done {
+    let Elsewhere { mut sites, problem } = elsewhere;
+    let here = Visit::failed(job.here(), Outcome::NotExecuted, problem.code.as_str());
+    sites.retain(|site| site != job.here());
+    // Another agent asks the next one by itself.
+    if sites.is_empty() || job.caller == Caller::Peer {
+        return Done::refused(job.here(), problem);
+    }
+    let body = match again(job, body) {
+        Ok(body) => body,
+        Err(lost) => {
+            tracing::warn!(detail = %lost.detail, "a write cannot be handed over: its body is gone");
+            return Done::refused(job.here(), problem);
+        }
+    };
+    let mut done = hand_over(job, set, sites, body).await;
+    if done.certainly_not_executed() {
+        done.answer = Answer::Problem(problem);
+    }
+    done.visits.insert(0, here);
+    done
+}
+
+/// The body once more, from where it was kept.
+fn again(job: &Job, body: WriteBody) -> Result<Body, Problem> {
+    let hash = match body {
+        WriteBody::Inline(bytes) => return Ok(Body::full(bytes)),
+        WriteBody::Spooled { hash, .. } => hash,
+    };
+    let coordinator = job.core.shared.replication().ok_or_else(not_attached)?;
+    let mut name = String::with_capacity(2 * hash.len());
+    for byte in hash {
+        // Writing to a string does not fail.
+        let _ = write!(name, "{byte:02x}");
+    }
+    let chunks = coordinator.payload(job.here(), &name, 0)?;
+    Ok(Body::other(Payload::new(chunks)))
+}
+
+fn failed(job: &Job, problem: &Problem, outcome: Outcome, told: Option<Told>) -> Done {
+    let Some(told) = told else {
+        let visit = Visit::failed(job.here(), outcome, problem.code.as_str());
+        return Done {
+            visits: vec![visit],
+            ..Done::problem(problem.clone())
+        };
+    };
+    tell(self::problem(job, problem), told)
+}
+
+fn problem(job: &Job, problem: &Problem) -> Response<Body> {
+    job.core.counters.add(Counted::Problems);
+    answer::problem(problem)
+}
+
+/// What replication told travels with the answer; the receipt is made of it.
+fn tell(mut response: Response<Body>, told: Told) -> Done {
+    let (visits, complete) = (told.sites.clone(), told.complete);
+    response.extensions_mut().insert(told);
+    Done {
+        answer: Answer::Response(response),
+        visits,
+        workflow: Vec::new(),
+        complete,
+    }
+}
+
+/// What another agent's receipt says about a replicated write.
+pub(crate) fn told_by(receipt: &cheops_types::Receipt) -> Option<Told> {
+    Some(Told {
+        set: receipt.set.as_deref()?.into(),
+        operation: receipt.operation.clone(),
+        held: receipt.held.unwrap_or_default(),
+        sites: receipt.sites.clone(),
+        complete: receipt.complete,
+    })
+}

@@ -1,0 +1,12 @@
+//! Requests that concern replica sets, through real ports; replication itself is played by a fake.
+
+mod replicated {
+    mod client;
+    mod coordinator;
+    mod hands;
+    mod reads;
+    mod references;
+    mod service;
+    mod sites;
+    mod writes;
+}

@@ -1,0 +1,159 @@
+//! A replication that knows what a test told it, and keeps what it was asked to do.
+
+use std::{
+    collections::VecDeque,
+    io,
+    sync::{Arc, Mutex},
+};
+
+use bytes::Bytes;
+use cheops_plan::{
+    Chunks, Coordinator, Known, Pending, Presence, Reply, Spooling, Standing, Told, Write, WriteBody,
+};
+use cheops_types::{Code, Problem, SiteName, Visit};
+
+use super::sites::site;
+
+#[derive(Default)]
+pub(crate) struct Fake {
+    pub(crate) presence: Arc<Presence>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    sets: Vec<(String, String, Known)>,
+    writes: Vec<Write>,
+    replies: VecDeque<Reply>,
+    spooled: Vec<Bytes>,
+}
+
+impl Fake {
+    /// Makes a set known: its meta-id, which is also shown, this site's local id, and its sites.
+    pub(crate) fn know(&self, service: &str, kind: &str, meta: &str, local: Option<&str>, sites: &[&str]) {
+        for id in [Some(meta), local].into_iter().flatten() {
+            self.presence.add(service, kind, id);
+        }
+        let known = Known {
+            meta: meta.into(),
+            shown: meta.into(),
+            local: local.map(Into::into),
+            sites: sites.iter().map(|name| site(name)).collect(),
+            standing: Standing::Member,
+        };
+        let set = (service.to_owned(), kind.to_owned(), known);
+        self.state.lock().unwrap().sets.push(set);
+    }
+
+    pub(crate) fn reply(&self, reply: Reply) {
+        self.state.lock().unwrap().replies.push_back(reply);
+    }
+
+    /// Everything that was written since the last call.
+    pub(crate) fn take_writes(&self) -> Vec<Write> {
+        std::mem::take(&mut self.state.lock().unwrap().writes)
+    }
+}
+
+pub(crate) fn told(sites: Vec<Visit>) -> Told {
+    Told {
+        set: "m".into(),
+        operation: Some("m:1".into()),
+        held: 1,
+        sites,
+        complete: true,
+    }
+}
+
+pub(crate) fn answered(
+    status: u16,
+    headers: &[(&str, &'static str)],
+    body: &'static str,
+    told: Told,
+) -> Reply {
+    let json = [("content-type", "application/json")];
+    let headers = json.iter().chain(headers);
+    Reply::Answered {
+        status,
+        headers: headers
+            .map(|(name, value)| ((*name).to_owned(), Bytes::from_static(value.as_bytes())))
+            .collect(),
+        body: Bytes::from_static(body.as_bytes()),
+        told,
+    }
+}
+
+impl Coordinator for Fake {
+    fn find(&self, service: &str, kind: &str, id: &str, _: &str) -> Result<Option<Known>, Problem> {
+        let state = self.state.lock().unwrap();
+        let found = state.sets.iter().find(|(in_service, of_kind, known)| {
+            let is_it = &*known.meta == id || known.local.as_deref() == Some(id);
+            in_service == service && of_kind == kind && is_it
+        });
+        Ok(found.map(|(_, _, known)| known.clone()))
+    }
+
+    fn write(&self, write: Write) -> Pending<Reply> {
+        let mut state = self.state.lock().unwrap();
+        state.writes.push(write);
+        let reply = state.replies.pop_front().expect("the test gives a reply");
+        Box::pin(std::future::ready(reply))
+    }
+
+    fn spool(&self) -> Result<Box<dyn Spooling>, Problem> {
+        Ok(Box::new(Spool(Vec::new(), self.state.clone())))
+    }
+
+    fn operation(&self, id: &str) -> Result<Option<Bytes>, Problem> {
+        Ok((id == "m:1").then(|| Bytes::from_static(b"{\"id\":\"m:1\"}")))
+    }
+
+    fn receive(&self, from: &SiteName, path: &str, body: Bytes) -> Pending<Result<Bytes, Problem>> {
+        let answer = match path {
+            "echo" => Ok(Bytes::from([from.as_bytes(), b": ", &body].concat())),
+            "messages" => Ok(Bytes::new()),
+            _ => Err(Problem::new(Code::BadRequest, "no such path")),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn payload(&self, _: &SiteName, hash: &str, offset: u64) -> Result<Box<dyn Chunks>, Problem> {
+        let state = self.state.lock().unwrap();
+        let place = usize::from_str_radix(&hash[..2], 16).unwrap_or(usize::MAX);
+        let spooled = state.spooled.get(place);
+        let bytes = spooled.ok_or_else(|| Problem::new(Code::UnknownReplicaSet, "no such payload"))?;
+        Ok(Box::new(Pieces(bytes.slice(offset as usize..))))
+    }
+}
+
+/// What is spooled is called by its place.
+struct Spool(Vec<u8>, Arc<Mutex<State>>);
+
+impl Spooling for Spool {
+    fn write(&mut self, data: &[u8]) -> Result<(), Problem> {
+        self.0.extend_from_slice(data);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Pending<Result<WriteBody, Problem>> {
+        let mut state = self.1.lock().unwrap();
+        let mut hash = [0; 32];
+        hash[0] = state.spooled.len() as u8;
+        let bytes = self.0.len() as u64;
+        state.spooled.push(self.0.into());
+        Box::pin(std::future::ready(Ok(WriteBody::Spooled { hash, bytes })))
+    }
+}
+
+struct Pieces(Bytes);
+
+impl Chunks for Pieces {
+    fn remaining(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn next(&mut self) -> io::Result<Option<Bytes>> {
+        let piece = self.0.split_to(self.0.len().min(1000));
+        Ok(Some(piece).filter(|piece| !piece.is_empty()))
+    }
+}

@@ -1,0 +1,62 @@
+//! A set in parts, for a store that keeps each log entry as a row of its own.
+
+use std::collections::BTreeSet;
+
+use super::{Entry, Set, log::Log};
+use crate::Rank;
+
+impl Set {
+    /// Everything but the log. Together with [`Set::put_log`] it gives the set back.
+    #[must_use]
+    pub fn without_log(&self) -> Self {
+        Self {
+            log: Log::default(),
+            record: self.record.clone(),
+            epoch: self.epoch,
+            standing: self.standing,
+            members: self.members.clone(),
+            expelled: self.expelled.clone(),
+            passages: self.passages.clone(),
+            local: self.local.clone(),
+            recognise: self.recognise,
+            birth: self.birth,
+            degraded: self.degraded.clone(),
+            deleted: self.deleted.clone(),
+            held: self.held.clone(),
+            done: self.done.clone(),
+            pruned: self.pruned.clone(),
+            last: self.last.clone(),
+            conflicts: self.conflicts.clone(),
+            dismissed: self.dismissed.clone(),
+            peers: self.peers.clone(),
+            job: self.job.clone(),
+            queue: self.queue.clone(),
+            install: self.install.clone(),
+            check: self.check,
+            digest: self.digest.clone(),
+        }
+    }
+
+    /// Puts the stored entries of the log back. They count as unchanged.
+    pub fn put_log(&mut self, entries: impl IntoIterator<Item = Entry>) {
+        for entry in entries {
+            self.log.restore(entry);
+        }
+    }
+
+    /// The log in the order of the set, each entry with its place.
+    pub fn entries(&self) -> impl Iterator<Item = (&Rank, &Entry)> {
+        self.log.iter()
+    }
+
+    /// The entry at a place; none once it is gone.
+    pub fn entry_at(&self, rank: &Rank) -> Option<&Entry> {
+        self.log.at(rank)
+    }
+
+    /// The places of the entries that came, changed or went since the last call: what a store has to write,
+    /// or to delete where [`Set::entry_at`] gives none.
+    pub fn drain_changes(&mut self) -> BTreeSet<Rank> {
+        self.log.drain_changes()
+    }
+}

@@ -1,0 +1,105 @@
+//! The state of another replica becomes this one's.
+
+use super::Step;
+use crate::{Attempt, LocalId, Outcome, Recognise, State, Vector};
+
+impl Step<'_> {
+    pub(super) fn install_ended(&mut self, attempt: Attempt) {
+        let Some(install) = &mut self.set.install else {
+            self.set.job = None;
+            return;
+        };
+        let (status, local) = match attempt {
+            Attempt::Unknown
+            | Attempt::Answered {
+                status: 500 | 502 | 504,
+                ..
+            } => return self.doubt(),
+            Attempt::NotSent => (None, None),
+            Attempt::Answered { status, local } => (Some(status), local),
+        };
+        install.status = status;
+        let is_delete = install.state.is_none();
+        let is_create = !is_delete && self.set.local.is_none();
+        self.set.job = None;
+        match status {
+            Some(200..=399) => self.installed(local),
+            Some(404 | 410) if is_delete => self.installed(None),
+            Some(404) if !is_create => {
+                // The replica that was to be overwritten is not there: it is made anew. The application may
+                // remember the token of the first time.
+                install.token = self.site.derive(install.token);
+                self.set.local = None;
+            }
+            Some(409) if is_create && install.recognise == Recognise::ChosenId => {
+                // Its own work of an earlier attempt: it may not be this state, so it is set to it.
+                self.set.local = Some(self.chosen_id());
+            }
+            Some(status) if matches!(status, 400 | 405 | 409 | 413 | 415 | 422) => {
+                self.install_refused(status);
+            }
+            _ => {
+                install.until_ms = self.context.now_ms + self.context.tuning.retry_ms(install.tries);
+                install.tries += 1;
+            }
+        }
+    }
+
+    /// The state of another replica is this one's now. `local` is what a create made.
+    pub(super) fn installed(&mut self, local: Option<LocalId>) {
+        let Some(install) = self.set.install.take() else {
+            return;
+        };
+        if install.state.is_none() {
+            self.set.local = None;
+        } else if self.set.local.is_none() || local.is_some() {
+            self.set.local = Some(local.unwrap_or_else(|| self.chosen_id()));
+        }
+        self.set.degraded = None;
+        self.has_all_of(&install.at);
+    }
+
+    /// The state is of no use here: the resource is gone, or this site goes.
+    pub(super) fn install_without_replica(&mut self) {
+        if let Some(install) = self.set.install.take() {
+            self.set.degraded = None;
+            self.has_all_of(&install.at);
+        }
+    }
+
+    /// The application does not take the state: the replica stays what it is, and this site follows.
+    fn install_refused(&mut self, status: u16) {
+        if let Some(install) = self.set.install.take() {
+            self.degrade(None, status);
+            self.has_all_of(&install.at);
+        }
+    }
+
+    /// No replica is left to begin from, but for the one that may be here.
+    pub(super) fn begin_without_state(&mut self, at: &Vector) {
+        if self.set.local.is_none() {
+            self.degrade(None, 0);
+        }
+        self.set.check = true;
+        self.has_all_of(at);
+    }
+
+    /// Everything up to a vector has its outcome here.
+    fn has_all_of(&mut self, at: &Vector) {
+        let set = &mut *self.set;
+        set.done.join(at);
+        set.digest = None;
+        set.log.change(|entry| {
+            let is_part = at.includes(&entry.op.id) && (entry.redo || !entry.is_done());
+            if is_part {
+                entry.redo = false;
+                if !entry.is_done() {
+                    entry.state = State::Done(Outcome::Installed);
+                }
+            }
+            is_part
+        });
+        self.moved();
+        self.tell_all();
+    }
+}

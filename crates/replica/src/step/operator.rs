@@ -1,0 +1,106 @@
+//! What an operator may do about operations that do not get on.
+
+use super::Step;
+use crate::{LocalId, OpId, Operation, Outcome, Secret, State, Verb, Why};
+
+impl Step<'_> {
+    /// A credential for an operation that waits for one. It goes on at once.
+    pub(super) fn credential(&mut self, id: &OpId, credential: Secret) {
+        match self.set.entry_mut(id) {
+            Some(entry) if entry.redo || !entry.is_done() => {
+                entry.credential = Some(credential);
+                entry.until_ms = 0;
+                if entry.state == State::Waiting(Why::NeedsCredentials) {
+                    entry.state = State::Waiting(Why::Turn);
+                }
+            }
+            _ => {
+                // The operation by which this site came in: its credential makes the replica.
+                if let Some(install) = &mut self.set.install {
+                    install.credential = Some(credential);
+                    install.until_ms = 0;
+                }
+            }
+        }
+    }
+
+    /// Everything that waits for its next try is tried now, what was refused too. What cannot be retried,
+    /// because it is no longer kept, is repaired from another replica.
+    pub(super) fn retry_now(&mut self) {
+        self.set.log.change(|entry| {
+            let waits = entry.until_ms > 0;
+            entry.until_ms = 0;
+            waits
+        });
+        if let Some(install) = &mut self.set.install {
+            install.until_ms = 0;
+        }
+        if self.set.degraded.is_some() {
+            self.reopen();
+            self.set.check = true;
+        }
+    }
+
+    /// Lets what could not execute here execute again. It counts as done for the others, who no longer wait
+    /// for it: so it is executed like something that came late.
+    fn reopen(&mut self) {
+        if self.set.is_deleting() {
+            return;
+        }
+        let kept = self.set.log.values().filter(|entry| entry.has_failed());
+        let failed: Vec<_> = kept.map(|entry| entry.op.clone()).collect();
+        let begins = |op: &Operation| matches!(op.verb, Verb::Create(_));
+        if self.set.local.is_none() && !failed.first().is_some_and(begins) {
+            return;
+        }
+        for op in failed {
+            let Some(followers) = self.followers(&op) else {
+                continue;
+            };
+            for id in std::iter::once(op.id).chain(followers) {
+                if let Some(entry) = self.set.entry_mut(&id) {
+                    entry.redo = true;
+                }
+            }
+        }
+    }
+
+    /// An operator gives up an operation that waits here. The other sites are not asked.
+    pub(super) fn abandon(&mut self, id: &OpId) {
+        let is_under_way = self.set.job.is_some();
+        let Some(entry) = self.set.log.get(id) else {
+            return;
+        };
+        let is_next = self.set.done.covers(&entry.op.after) && self.set.done.precedes(id);
+        let has_effect = entry.op.verb.is_for_application();
+        let status = match entry.state {
+            State::Waiting(Why::Blocked { status } | Why::Retry { status: Some(status) }) => status,
+            State::Waiting(Why::NeedsCredentials) => 401,
+            _ => 0,
+        };
+        if is_under_way || !has_effect {
+            return;
+        }
+        if entry.redo {
+            // It has executed once; what is given up is its place in the order.
+            self.degrade(Some(id.clone()), status);
+            if let Some(entry) = self.set.entry_mut(id) {
+                entry.redo = false;
+            }
+        } else if !entry.is_done() && is_next {
+            self.degrade(Some(id.clone()), status);
+            self.conclude(id, Outcome::Abandoned);
+        }
+    }
+
+    /// An operator says which resource of this site's application is the replica: one that has the name, or
+    /// one that was found after an accident. It takes the state of the others.
+    pub(super) fn claim(&mut self, local: LocalId) {
+        if self.set.local.is_none() && self.set.deleted.is_none() && self.set.job.is_none() {
+            self.set.local = Some(local);
+            self.set.check = true;
+            self.moved();
+            self.tell_all();
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Some sites, and what each step asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cheops_replica::{
+    Answer, Attempt, Birth, Body, Context, Digest, Draft, Effect, Event, Execution, Footprint, Form, LocalId,
+    Message, MetaId, PlainRules, Recognise, Request, Set, Site, Token, Tuning, Verb, adopt, create, receive,
+    step,
+};
+use cheops_types::{ServiceName, SiteName};
+
+pub(crate) struct Lab {
+    pub(crate) sites: BTreeMap<&'static str, (Site, Option<Set>)>,
+    pub(crate) now_ms: u64,
+    pub(crate) tuning: Tuning,
+    /// What each application's replica is when it is read.
+    pub(crate) states: BTreeMap<String, Vec<u8>>,
+    /// Everything that an application has answered.
+    pub(crate) executed: Vec<Execution>,
+    tokens: u128,
+}
+
+/// What one step asked for.
+#[derive(Default)]
+pub(crate) struct Asked {
+    pub(crate) sent: Vec<(String, Message)>,
+    pub(crate) execute: Vec<Execution>,
+    pub(crate) read: Vec<u64>,
+    pub(crate) answers: Vec<Answer>,
+}
+
+pub(crate) fn name(text: &str) -> SiteName {
+    SiteName::new(text).unwrap()
+}
+
+fn asked(effects: Vec<Effect>) -> Asked {
+    let mut asked = Asked::default();
+    for effect in effects {
+        match effect {
+            Effect::Send { to, message } => asked.sent.push((to.to_string(), message)),
+            Effect::Execute(execution) => asked.execute.push(execution),
+            Effect::Read { ticket, .. } => asked.read.push(ticket),
+            Effect::Answer { answer, .. } => asked.answers.push(answer),
+            _ => {}
+        }
+    }
+    asked
+}
+
+impl Lab {
+    pub(crate) fn new(sites: &[&'static str]) -> Self {
+        let site = |at: &&'static str| (*at, (Site::new(name(at), 1), None));
+        Self {
+            sites: sites.iter().map(site).collect(),
+            now_ms: 1_000,
+            tuning: Tuning::default(),
+            states: BTreeMap::new(),
+            executed: Vec::new(),
+            tokens: 0,
+        }
+    }
+
+    pub(crate) fn draft(&mut self, verb: Verb, touches: Footprint, recognise: Recognise) -> Draft {
+        self.tokens += 1;
+        Draft {
+            token: Token(self.tokens),
+            verb,
+            touches,
+            recognise,
+            needs: Vec::new(),
+            request: Request {
+                method: "PUT".into(),
+                path: "/things/{}".into(),
+                headers: Vec::new(),
+                body: Body::Inline(Vec::new()),
+                scope: String::new(),
+                caller: None,
+            },
+            credential: None,
+        }
+    }
+
+    pub(crate) fn replace(&mut self) -> Draft {
+        self.draft(Verb::Replace, Footprint::Whole, Recognise::Nothing)
+    }
+
+    pub(crate) fn action(&mut self) -> Draft {
+        let verb = Verb::Action {
+            commutes: false,
+            idempotent: false,
+        };
+        self.draft(verb, Footprint::Whole, Recognise::Nothing)
+    }
+
+    pub(crate) fn step(&mut self, at: &str, event: Event) -> Asked {
+        let (site, set) = self.sites.get_mut(at).unwrap();
+        let context = Context {
+            now_ms: self.now_ms,
+            tuning: &self.tuning,
+            rules: &PlainRules,
+        };
+        let effects = match (set, event) {
+            (Some(set), event) => step(site, set, event, &context),
+            (set, Event::Message(message)) => {
+                let (born, effects) = receive(site, message, &context);
+                *set = born;
+                effects
+            }
+            _ => panic!("{at} has no set"),
+        };
+        asked(effects)
+    }
+
+    pub(crate) fn create(&mut self, at: &'static str, recognise: Recognise) -> Asked {
+        let birth = Birth {
+            service: ServiceName::new("things").unwrap(),
+            kind: "thing".into(),
+            parents: Vec::new(),
+            name: None,
+            sites: self.sites.keys().map(|site| name(site)).collect::<BTreeSet<_>>(),
+        };
+        let draft = self.draft(Verb::Create(Box::new(birth)), Footprint::Whole, recognise);
+        let (site, set) = self.sites.get_mut(at).unwrap();
+        let context = Context {
+            now_ms: self.now_ms,
+            tuning: &self.tuning,
+            rules: &PlainRules,
+        };
+        let (born, effects) = create(site, &MetaId::new("m"), draft, &context);
+        *set = Some(born);
+        asked(effects)
+    }
+
+    /// A set of `at` alone, with a resource that was there before.
+    pub(crate) fn adopt(&mut self, at: &'static str) -> Asked {
+        let birth = Birth {
+            service: ServiceName::new("things").unwrap(),
+            kind: "thing".into(),
+            parents: Vec::new(),
+            name: None,
+            sites: BTreeSet::new(),
+        };
+        self.tokens += 1;
+        let token = Token(self.tokens);
+        let (site, set) = self.sites.get_mut(at).unwrap();
+        let context = Context {
+            now_ms: self.now_ms,
+            tuning: &self.tuning,
+            rules: &PlainRules,
+        };
+        let (meta, local) = (MetaId::new("m"), LocalId::new("found"));
+        let (born, effects) = adopt(site, &meta, birth, local, token, Recognise::Marker, &context);
+        *set = Some(born);
+        asked(effects)
+    }
+
+    /// A change of the set's record only.
+    pub(crate) fn record(&mut self, verb: Verb) -> Draft {
+        self.draft(verb, Footprint::parts([]), Recognise::Nothing)
+    }
+
+    pub(crate) fn set(&self, at: &str) -> &Set {
+        self.sites[at].1.as_ref().unwrap()
+    }
+
+    /// The application answers what a site asked of it.
+    pub(crate) fn answer(&mut self, at: &str, asked: &Asked, status: u16) -> Asked {
+        let execution = &asked.execute[0];
+        self.executed.push(execution.clone());
+        let made = matches!(execution.form, Form::Create { .. } | Form::CreateFrom { .. }) && status == 201;
+        if let (200..=299, Form::CreateFrom { state } | Form::Overwrite { state, .. }) =
+            (status, &execution.form)
+        {
+            self.states.insert(at.to_owned(), state.clone());
+        }
+        let attempt = Attempt::Answered {
+            status,
+            local: made.then(|| LocalId::new(&format!("{at}-1"))),
+        };
+        let ticket = execution.ticket;
+        self.step(at, Event::Executed { ticket, attempt })
+    }
+
+    /// Delivers everything, the applications answering 200, until there is nothing left.
+    pub(crate) fn settle(&mut self, first: Asked) {
+        self.settle_at("", first);
+    }
+
+    /// The same, where the site that was asked may have something to execute.
+    pub(crate) fn settle_at(&mut self, at: &str, first: Asked) {
+        let mut queue = vec![(at.to_owned(), first)];
+        let mut from = Vec::new();
+        while let Some((at, asked)) = queue.pop() {
+            if !asked.execute.is_empty() {
+                let makes = matches!(
+                    asked.execute[0].form,
+                    Form::Create { .. } | Form::CreateFrom { .. }
+                );
+                let next = self.answer(&at, &asked, if makes { 201 } else { 200 });
+                queue.push((at.clone(), next));
+            }
+            for ticket in &asked.read {
+                let state = self.states.get(&at).cloned().unwrap_or_default();
+                let state = Some((state.clone(), Digest(state)));
+                let next = self.step(
+                    &at,
+                    Event::Read {
+                        ticket: *ticket,
+                        state,
+                    },
+                );
+                queue.push((at.clone(), next));
+            }
+            from.extend(asked.sent);
+            if queue.is_empty() && !from.is_empty() {
+                let (to, message) = from.remove(0);
+                let next = self.step(&to, Event::Message(message));
+                queue.push((to, next));
+            }
+        }
+    }
+
+    /// All sites have the resource.
+    pub(crate) fn created(sites: &[&'static str]) -> Self {
+        let mut lab = Self::new(sites);
+        let first = sites[0];
+        let asked = lab.create(first, Recognise::Nothing);
+        let asked = lab.answer(first, &asked, 201);
+        lab.settle(asked);
+        lab
+    }
+
+    pub(crate) fn write(&mut self, at: &'static str, draft: Draft) -> Asked {
+        let asked = self.step(at, Event::Request(draft));
+        self.answer(at, &asked, 200)
+    }
+}

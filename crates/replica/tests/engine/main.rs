@@ -1,0 +1,7 @@
+//! The engine by hand: two or three sites, every message and every answer written out.
+
+mod lab;
+mod operator;
+mod sites;
+mod storage;
+mod writes;

@@ -1,0 +1,171 @@
+//! What operators do about operations and replicas that do not get on.
+
+use cheops_replica::{Event, Form, LocalId, Outcome, Recognise, Secret, State, Verb, Why};
+
+use crate::lab::{Asked, Lab, name};
+
+/// `b` has been sent a replace of `a` and its application has answered.
+fn replayed(lab: &mut Lab, status: u16) -> Asked {
+    let draft = lab.replace();
+    let asked = lab.write("a", draft);
+    let received = lab.step("b", Event::Message(asked.sent[0].1.clone()));
+    lab.answer("b", &received, status)
+}
+
+fn state(lab: &Lab) -> State {
+    lab.set("b").log().last().unwrap().state
+}
+
+fn id(lab: &Lab) -> cheops_replica::OpId {
+    lab.set("b").log().last().unwrap().op.id.clone()
+}
+
+#[test]
+fn a_credential_lets_an_operation_go_on_at_once() {
+    let mut lab = Lab::created(&["a", "b"]);
+    replayed(&mut lab, 401);
+    assert_eq!(state(&lab), State::Waiting(Why::NeedsCredentials));
+    let (operation, credential) = (id(&lab), Secret(b"new".to_vec()));
+    let again = lab.step(
+        "b",
+        Event::Credential {
+            operation,
+            credential: credential.clone(),
+        },
+    );
+    assert_eq!(again.execute[0].credential, Some(credential));
+}
+
+#[test]
+fn what_is_given_up_degrades_the_replica_and_lets_the_others_go_on() {
+    for status in [401, 403, 503] {
+        let mut lab = Lab::created(&["a", "b"]);
+        replayed(&mut lab, status);
+        let operation = id(&lab);
+        let given_up = lab.step("b", Event::Abandon { operation });
+        assert_eq!(lab.set("b").degraded().unwrap().status, status);
+        lab.settle(given_up);
+        assert!(lab.set("a").is_settled(&name("a")), "{status}");
+        assert!(lab.set("a").peer_view(&name("b")).unwrap().degraded.is_some());
+    }
+}
+
+#[test]
+fn what_waits_for_its_turn_cannot_be_given_up() {
+    let mut lab = Lab::created(&["a", "b"]);
+    replayed(&mut lab, 403);
+    let draft = lab.replace();
+    let asked = lab.write("a", draft);
+    lab.step("b", Event::Message(asked.sent[0].1.clone()));
+    let operation = id(&lab);
+    lab.step("b", Event::Abandon { operation });
+    assert_eq!(state(&lab), State::Waiting(Why::Turn));
+    assert!(lab.set("b").degraded().is_none());
+}
+
+#[test]
+fn what_was_refused_is_tried_again_when_asked() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    replayed(&mut lab, 422);
+    assert_eq!(state(&lab), State::Done(Outcome::Refused { status: 422 }));
+    let again = lab.step("b", Event::Retry);
+    assert!(matches!(again.execute[0].form, Form::Repeat { .. }));
+    lab.answer("b", &again, 200);
+    assert_eq!(state(&lab), State::Done(Outcome::Executed));
+    assert!(lab.set("b").degraded().is_none());
+}
+
+#[test]
+fn a_refused_create_is_tried_again_with_what_followed_it() {
+    let mut lab = Lab::new(&["a", "b", "c"]);
+    let began = lab.create("a", Recognise::Nothing);
+    let created = lab.answer("a", &began, 201);
+    let received = lab.step("b", Event::Message(created.sent[0].1.clone()));
+    lab.answer("b", &received, 422);
+    let draft = lab.replace();
+    let asked = lab.write("a", draft);
+    lab.step("b", Event::Message(asked.sent[0].1.clone()));
+    assert_eq!(state(&lab), State::Done(Outcome::NoReplica));
+    let create = lab.step("b", Event::Retry);
+    assert!(matches!(create.execute[0].form, Form::Create { .. }));
+    let replace = lab.answer("b", &create, 201);
+    assert!(matches!(replace.execute[0].form, Form::Repeat { .. }));
+    lab.answer("b", &replace, 200);
+    assert!(lab.set("b").degraded().is_none());
+    assert_eq!(state(&lab), State::Done(Outcome::Executed));
+}
+
+#[test]
+fn a_refused_create_is_repaired_when_it_is_no_longer_kept() {
+    let mut lab = Lab::new(&["a", "b"]);
+    lab.states.insert("a".into(), b"state".to_vec());
+    let began = lab.create("a", Recognise::Key);
+    let created = lab.answer("a", &began, 201);
+    let received = lab.step("b", Event::Message(created.sent[0].1.clone()));
+    let token = received.execute[0].token;
+    let refused = lab.answer("b", &received, 422);
+    lab.settle(refused);
+    assert_eq!(lab.set("b").log().count(), 0);
+    assert!(lab.set("b").local().is_none() && lab.set("b").degraded().is_some());
+    let checked = lab.step("b", Event::Check);
+    lab.settle_at("b", checked);
+    let repair = lab.executed.last().unwrap();
+    assert!(matches!(repair.form, Form::CreateFrom { .. }));
+    assert_ne!(
+        repair.token, token,
+        "the application may remember its refusal by the key"
+    );
+    assert_eq!(lab.set("b").local().unwrap().as_str(), "b-1");
+    assert!(lab.set("b").degraded().is_none());
+}
+
+#[test]
+fn an_overwrite_ends_the_degradation() {
+    let mut lab = Lab::created(&["a", "b"]);
+    lab.states.insert("a".into(), b"new".to_vec());
+    lab.states.insert("b".into(), b"old".to_vec());
+    let refused = replayed(&mut lab, 422);
+    lab.settle(refused);
+    assert!(lab.set("b").degraded().is_some());
+    let checked = lab.step("b", Event::Check);
+    lab.settle_at("b", checked);
+    assert_eq!(lab.states["b"], b"new");
+    assert!(lab.set("b").degraded().is_none());
+}
+
+#[test]
+fn a_delete_that_was_refused_is_repaired() {
+    let mut lab = Lab::created(&["a", "b"]);
+    let draft = lab.draft(Verb::Delete, cheops_replica::Footprint::Whole, Recognise::Nothing);
+    let asked = lab.write("a", draft);
+    let received = lab.step("b", Event::Message(asked.sent[0].1.clone()));
+    let refused = lab.answer("b", &received, 422);
+    lab.settle(refused);
+    assert!(lab.set("b").is_deleted() && lab.set("b").local().is_some());
+    let again = lab.step("b", Event::Retry);
+    assert!(matches!(again.execute[0].form, Form::Delete { .. }));
+    let done = lab.answer("b", &again, 204);
+    lab.settle(done);
+    assert!(lab.set("b").local().is_none() && lab.set("b").degraded().is_none());
+}
+
+#[test]
+fn a_name_that_is_taken_degrades_until_it_is_claimed() {
+    let mut lab = Lab::new(&["a", "b"]);
+    lab.states.insert("a".into(), b"ours".to_vec());
+    lab.states.insert("b".into(), b"theirs".to_vec());
+    let began = lab.create("a", Recognise::Marker);
+    let created = lab.answer("a", &began, 201);
+    let received = lab.step("b", Event::Message(created.sent[0].1.clone()));
+    let refused = lab.answer("b", &received, 409);
+    lab.settle(refused);
+    assert!(lab.set("b").local().is_none());
+    assert_eq!(lab.set("b").degraded().unwrap().status, 409);
+    assert_eq!(lab.states["b"], b"theirs", "it is not overwritten");
+    let local = LocalId::new("taken");
+    let claimed = lab.step("b", Event::Claim { local: local.clone() });
+    lab.settle_at("b", claimed);
+    assert_eq!(lab.set("b").local(), Some(&local));
+    assert_eq!(lab.states["b"], b"ours");
+    assert!(lab.set("b").degraded().is_none());
+}

@@ -1,0 +1,81 @@
+//! Sites that come and go.
+
+use cheops_replica::{Answer, Content, Event, Form, Recognise, Secret, Standing, Verb};
+
+use crate::lab::{Lab, name};
+
+#[test]
+fn an_adopted_resource_reaches_the_sites_that_join() {
+    let mut lab = Lab::new(&["a", "b"]);
+    lab.states.insert("a".into(), b"as it was".to_vec());
+    let adopted = lab.adopt("a");
+    assert!(matches!(adopted.answers[..], [Answer::Noted { .. }]));
+    assert!(adopted.execute.is_empty(), "it is there already");
+    assert!(lab.set("a").is_settled(&name("a")));
+    assert_eq!(
+        lab.set("a").log().count(),
+        0,
+        "its create is nothing that another site could execute"
+    );
+    let mut draft = lab.record(Verb::Join {
+        site: name("b"),
+        stay: 0,
+    });
+    draft.credential = Some(Secret(b"whoever asked".to_vec()));
+    let joined = lab.step("a", Event::Request(draft));
+    let state = Some((b"as it was".to_vec(), cheops_replica::Digest(Vec::new())));
+    let ticket = joined.read[0];
+    let served = lab.step("a", Event::Read { ticket, state });
+    let snapshot = served
+        .sent
+        .into_iter()
+        .find(|(_, message)| matches!(message.content, Content::Snapshot(_)));
+    let (_, mut message) = snapshot.unwrap();
+    assert!(
+        message.credentials_mut().count() >= 1,
+        "an agent has to open and seal all of them"
+    );
+    let began = lab.step("b", Event::Message(message));
+    assert!(matches!(began.execute[0].form, Form::CreateFrom { .. }));
+    assert_eq!(began.execute[0].recognise, Recognise::Marker);
+    assert_eq!(
+        began.execute[0].credential,
+        Some(Secret(b"whoever asked".to_vec()))
+    );
+    lab.settle_at("b", began);
+    assert_eq!(lab.states["b"], b"as it was");
+    assert!(lab.set("a").is_settled(&name("a")) && lab.set("b").is_settled(&name("b")));
+}
+
+#[test]
+fn a_site_that_joined_later_may_bring_the_beginning() {
+    let mut lab = Lab::new(&["a", "b", "c"]);
+    let began = lab.create("a", Recognise::Nothing);
+    let created = lab.answer("a", &began, 201);
+    let (_, mut message) = created.sent[0].clone();
+    // As if it came from a site that is in no list that `b` knows.
+    message.from = name("z");
+    let received = lab.step("b", Event::Message(message));
+    assert!(matches!(received.execute[0].form, Form::Create { .. }));
+}
+
+#[test]
+fn a_removal_by_force_holds_against_a_leave_at_the_same_time() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    let expel = lab.record(Verb::Expel { site: name("c") });
+    let by_force = lab.step("a", Event::Request(expel));
+    lab.now_ms += 5;
+    let leave = lab.record(Verb::Leave { site: name("c") });
+    let in_order = lab.step("b", Event::Request(leave));
+    let to = |asked: &crate::lab::Asked, site: &str| {
+        let found = asked.sent.iter().find(|(to, _)| to == site);
+        Event::Message(found.unwrap().1.clone())
+    };
+    lab.step("b", to(&by_force, "b"));
+    lab.step("a", to(&in_order, "a"));
+    for at in ["a", "b"] {
+        assert!(!lab.set(at).members().contains_key(&name("c")), "at {at}");
+        assert!(lab.set(at).has_expelled(&name("c")), "at {at}");
+        assert_eq!(lab.set(at).standing(), Standing::Member);
+    }
+}

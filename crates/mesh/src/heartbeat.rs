@@ -46,6 +46,16 @@ impl Pulses {
         })
     }
 
+    /// The life of each peer's store.
+    pub fn incarnations(&self) -> Vec<(SiteName, u64)> {
+        self.with(|table| {
+            table
+                .incarnations()
+                .map(|(site, incarnation)| (site.clone(), incarnation))
+                .collect()
+        })
+    }
+
     /// Forgets peers that are no longer configured.
     pub fn retain(&self, keep: impl Fn(&SiteName) -> bool) {
         self.with(|table| table.retain(keep));
@@ -79,7 +89,7 @@ pub async fn beat(link: Rc<PeerLink>, pulses: Pulses, clock: Rc<Clock>, interval
         let (result, changed);
         match clock.timeout(timeout_ms, ask(&link)).await {
             Ok(Ok((round_trip_us, pulse))) => {
-                changed = pulses.with(|table| table.answered(&site, round_trip_us, pulse.round_trips_us));
+                changed = pulses.with(|table| table.answered(&site, round_trip_us, pulse));
                 result = Ok(());
             }
             Ok(Err(error)) => {

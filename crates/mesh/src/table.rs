@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use cheops_types::{Distances, Health, SiteName};
+use cheops_types::{Distances, Health, Pulse, SiteName};
 
 /// The distance is the shortest of so many recent round trips: a late answer says more about a busy
 /// moment than about the distance.
@@ -13,6 +13,7 @@ struct Peer {
     misses: u64,
     /// How often an answer came after none.
     recoveries: u64,
+    incarnation: u64,
     /// The latest last.
     round_trips_us: VecDeque<u32>,
     last_error: Option<String>,
@@ -54,20 +55,26 @@ impl Table {
         self.peers.iter().map(|(site, peer)| (site, peer.recoveries))
     }
 
-    /// A heartbeat came back; `row` is what the peer measured itself. Returns whether the peer's
-    /// health changed.
-    pub fn answered(&mut self, site: &SiteName, round_trip_us: u32, row: BTreeMap<SiteName, u32>) -> bool {
+    /// The life of each peer's store, of those that told one.
+    pub fn incarnations(&self) -> impl Iterator<Item = (&SiteName, u64)> {
+        let told = self.peers.iter().filter(|(_, peer)| peer.incarnation > 0);
+        told.map(|(site, peer)| (site, peer.incarnation))
+    }
+
+    /// A heartbeat came back; `pulse` is what the peer told. Returns whether the peer's health changed.
+    pub fn answered(&mut self, site: &SiteName, round_trip_us: u32, pulse: Pulse) -> bool {
         let peer = self.peers.entry(site.clone()).or_default();
         if peer.misses > 0 || peer.recoveries == 0 {
             peer.recoveries += 1;
         }
         peer.misses = 0;
+        peer.incarnation = pulse.incarnation;
         peer.last_error = None;
         if peer.round_trips_us.len() == SAMPLES {
             peer.round_trips_us.pop_front();
         }
         peer.round_trips_us.push_back(round_trip_us);
-        self.distances.set_row(site, row);
+        self.distances.set_row(site, pulse.round_trips_us);
         self.publish_own_row();
         self.set_health(site, Health::Up)
     }
@@ -122,11 +129,20 @@ mod tests {
         SiteName::new(name).unwrap()
     }
 
+    fn pulse<const N: usize>(row: [(SiteName, u32); N]) -> Pulse {
+        Pulse {
+            site: site("b"),
+            round_trips_us: row.into(),
+            incarnation: 7,
+        }
+    }
+
     #[test]
     fn down_after_misses_and_up_at_once() {
         let (here, b) = (site("a"), site("b"));
         let mut table = Table::new(here.clone(), 3);
-        assert!(table.answered(&b, 800, BTreeMap::new()));
+        assert!(table.answered(&b, 800, pulse([])));
+        assert_eq!(table.incarnations().next(), Some((&b, 7)));
         assert!(!table.missed(&b, "cut".into()));
         assert!(!table.missed(&b, "cut".into()));
         assert_eq!(table.distances().health("b"), Health::Up);
@@ -135,13 +151,13 @@ mod tests {
         assert_eq!(table.distances().health("b"), Health::Down);
         assert_eq!(table.distances().round_trip_us(&here, &b), None);
         assert_eq!(table.last_error("b"), Some("cut"));
-        assert!(table.answered(&b, 1600, BTreeMap::new()));
+        assert!(table.answered(&b, 1600, pulse([])));
         assert_eq!(table.recoveries().next(), Some((&b, 2)));
         assert_eq!(table.distances().round_trip_us(&here, &b), Some(1600));
-        table.answered(&b, 800, BTreeMap::new());
+        table.answered(&b, 800, pulse([]));
         assert_eq!(table.distances().round_trip_us(&here, &b), Some(800));
         for _ in 0..SAMPLES {
-            table.answered(&b, 900, BTreeMap::new());
+            table.answered(&b, 900, pulse([]));
         }
         assert_eq!(table.distances().round_trip_us(&here, &b), Some(900));
     }
@@ -150,7 +166,7 @@ mod tests {
     fn a_peer_tells_its_own_distances() {
         let (b, c) = (site("b"), site("c"));
         let mut table = Table::new(site("a"), 3);
-        table.answered(&b, 800, [(c.clone(), 50)].into());
+        table.answered(&b, 800, pulse([(c.clone(), 50)]));
         assert_eq!(table.distances().round_trip_us(&b, &c), Some(50));
         assert_eq!(table.distances().round_trip_us(&c, &b), Some(50));
         table.retain(|_| false);

@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     fill.write(&data)?;
     let bytes = fs::metadata(data.join("store.redb"))?.len();
-    println!(
+    eprintln!(
         "{sets} sets in {:.1} s, {} MiB; the first is {}, the last {}",
         start.elapsed().as_secs_f64(),
         bytes >> 20,

@@ -16,6 +16,10 @@ use crate::{
 };
 
 impl Coordinator for Node {
+    fn incarnation(&self) -> u64 {
+        self.core.store.incarnation().0
+    }
+
     fn find(&self, service: &str, kind: &str, id: &str, key: &str) -> Result<Option<Known>, Problem> {
         ids::find(&self.core, service, kind, id, key)
     }

@@ -5,9 +5,10 @@ mod wording;
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
 use cheops_glue::{self as glue, Address, Effect, IdRule, Kind, Own, Profile, Touches};
 use cheops_plan::{Target, Write};
-use cheops_replica::{Birth, Draft, Footprint, MetaId, Need, Recognise, Request, Secret, Verb};
+use cheops_replica::{Birth, Conditions, Draft, Footprint, MetaId, Need, Recognise, Request, Secret, Verb};
 use cheops_store::{Error, ReadSession};
 use cheops_types::{Code, Problem, SiteName};
 
@@ -84,7 +85,7 @@ impl Reading<'_> {
             .address(&write.service, self.path())
             .ok_or_else(|| self.unaddressed())?;
         let rules = address.rules();
-        let body = self.readable(&rules, Effect::Create)?;
+        let body = self.readable(&address, Effect::Create)?;
         let name = match (&address.id, rules.id_rule()) {
             // A resource that is put under a name of the caller's choice.
             (Some(id), _) => Some(id.clone().into_owned()),
@@ -93,6 +94,8 @@ impl Reading<'_> {
                 body.as_deref().and_then(|body| rules.name_in_request(body))
             }
         };
+        let sent = body.as_deref().unwrap_or_default();
+        let recognise = recognise(rules.recognise_in(name.is_some(), sent));
         let ids = ToMeta::new(Finder::new(self.read, self.profile));
         let path = self
             .profile
@@ -112,7 +115,7 @@ impl Reading<'_> {
         };
         let meaning = Meaning {
             to: To::New(id),
-            recognise: recognise(&rules, birth.name.is_some()),
+            recognise,
             verb: Verb::Create(Box::new(birth)),
             touches: Footprint::Whole,
             needs: self.needs(ids, None)?,
@@ -136,7 +139,7 @@ impl Reading<'_> {
             );
             Problem::new(Code::SetRefused, detail).at(&self.core.site)
         })?;
-        let body = self.readable(&rules, effect)?;
+        let body = self.readable(&address, effect)?;
         let touches = rules.touches(&effect, address.below, body.as_deref().unwrap_or_default());
         let ids = ToMeta::new(Finder::new(self.read, self.profile));
         let path = self
@@ -181,11 +184,11 @@ impl Reading<'_> {
                 scope: write.scope.clone(),
                 caller: None,
             },
+            conditions: self.conditions(rules, wording.first),
             credential: self.credential(rules)?,
         };
         let caller = Caller {
             headers: write.headers.clone(),
-            body: wording.first,
         };
         let to = meaning.to;
         Ok(Drafted { draft, to, caller })
@@ -273,6 +276,23 @@ impl Reading<'_> {
             .collect()
     }
 
+    /// What only this site's application is to check. `body` has those that stood in the recorded one.
+    fn conditions(&self, rules: &Kind, body: Option<Bytes>) -> Option<Conditions> {
+        let is_condition = |name: &str| {
+            let mut listed = rules.precondition_headers().iter();
+            listed.any(|listed| listed.eq_ignore_ascii_case(name))
+        };
+        let headers: Vec<_> = self
+            .write
+            .headers
+            .iter()
+            .filter(|(name, _)| is_condition(name))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_vec()))
+            .collect();
+        let body = body.map(Vec::from);
+        (!headers.is_empty() || body.is_some()).then_some(Conditions { headers, body })
+    }
+
     fn credential(&self, rules: &Kind) -> Result<Option<Secret>, Problem> {
         let is_credential = |name: &str| {
             let listed = rules.credential_headers().iter();
@@ -340,8 +360,8 @@ fn footprint(touches: Touches) -> Footprint {
 }
 
 /// How a create is recognised after a crash.
-pub(crate) fn recognise(rules: &Kind, is_named: bool) -> Recognise {
-    match rules.recognise(is_named) {
+pub(crate) fn recognise(by: glue::Recognise<'_>) -> Recognise {
+    match by {
         glue::Recognise::Nothing => Recognise::Nothing,
         glue::Recognise::Key { .. } => Recognise::Key,
         glue::Recognise::Marker => Recognise::Marker,

@@ -28,7 +28,13 @@ use tokio::sync::mpsc;
 
 pub use self::fill::Fill;
 pub(crate) use self::inbox::{EngineHandle, Inbox, Input};
-use self::{batch::Batch, cache::Cache, inbox::Next, sweep::Sweep, timers::Timers};
+use self::{
+    batch::Batch,
+    cache::Cache,
+    inbox::{Busy, Next},
+    sweep::Sweep,
+    timers::Timers,
+};
 use crate::{
     core::Core,
     rows::{SiteRecord, SiteRow},

@@ -23,6 +23,7 @@ use http_body_util::BodyExt as _;
 use tempfile::TempDir;
 
 use crate::{
+    calls::Calls,
     commit_times::CommitTimes,
     core::Core,
     engine::EngineHandle,
@@ -134,6 +135,7 @@ impl Lab {
             finished: Finished::default(),
             spooled: Spooled::default(),
             asks: Asks::default(),
+            calls: Calls::default(),
             commit_times: CommitTimes::default(),
         };
         Self {

@@ -4,6 +4,7 @@
 //! Nothing that the engine wants done begins before its state is durable. It reaches the application, the
 //! other sites, the clock and randomness only through [`ports`].
 
+mod calls;
 mod commit_times;
 mod coordinate;
 mod core;

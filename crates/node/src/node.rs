@@ -6,6 +6,7 @@ use std::{
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use cheops_plan::Presence;
@@ -18,6 +19,7 @@ use cheops_types::SiteName;
 use tokio::sync::mpsc;
 
 use crate::{
+    calls::Calls,
     commit_times::CommitTimes,
     core::Core,
     engine::{Engine, EngineHandle, Input},
@@ -143,6 +145,7 @@ impl Node {
             finished: Finished::default(),
             spooled: Spooled::default(),
             asks: Asks::default(),
+            calls: Calls::default(),
             commit_times: CommitTimes::default(),
         });
         let (sender, tasks) = mpsc::channel(TASKS_MAX);
@@ -172,9 +175,18 @@ impl Node {
         let _ = self.core.engine.post(Input::PeerUp(site.clone()));
     }
 
-    /// Takes nothing more, does what is queued, and ends the engine. Blocks the thread; the runner has to run
-    /// on, or be gone.
+    /// The life of another site's store, as the site itself tells it. One that is new knows nothing of its sets: it
+    /// is brought in again.
+    pub fn peer_life(&self, site: &SiteName, incarnation: u64) {
+        let site = site.clone();
+        let _ = self.core.engine.post(Input::PeerLife { site, incarnation });
+    }
+
+    /// Waits for the executions under way, takes nothing more, does what is queued, and ends the engine.
+    /// Blocks the thread; the runner has to run on, or be gone.
     pub fn stop(&self) {
+        let patience = self.core.surroundings.limits().drain_timeout_ms;
+        self.core.calls.stop(Duration::from_millis(patience));
         self.running.engine.close();
         let thread = self
             .running
@@ -214,6 +226,7 @@ fn begin_run(store: &Store, here: &SiteName) -> Result<SiteRecord, StartError> {
             commits: 0,
             probes: 0,
             integers: Counters::default(),
+            lives: std::collections::BTreeMap::new(),
         },
     };
     let row = record.clone();

@@ -127,6 +127,7 @@ impl Operator {
             recognise: Recognise::Nothing,
             needs: Vec::new(),
             request: no_request(),
+            conditions: None,
             credential,
         };
         let input = Input::Request {
@@ -147,10 +148,7 @@ impl Operator {
     /// A place among those that wait for the engine's answer.
     fn register(&self) -> (Token, Waiter) {
         let token = mint::token(&*self.core.surroundings);
-        let caller = Caller {
-            headers: Vec::new(),
-            body: None,
-        };
+        let caller = Caller::default();
         (token, self.core.waiting.register(token, caller))
     }
 

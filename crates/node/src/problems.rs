@@ -9,6 +9,7 @@ pub(crate) fn store(site: &SiteName, error: &Error) -> Problem {
     let code = match error {
         Error::Busy { .. } => Code::StoreBusy,
         Error::Closed => Code::ShuttingDown,
+        Error::BadRow { .. } => Code::Internal,
         _ => Code::StoreFull,
     };
     Problem::new(code, format!("the store of `{site}` cannot be used: {error}")).at(site)

@@ -89,6 +89,9 @@ pub(crate) struct SiteRecord {
     /// Counts the commits that were made only to find out about another one.
     pub(crate) probes: u64,
     pub(crate) integers: Counters,
+    /// The life of each other site's store that all sets here have heard of.
+    #[serde(default)]
+    pub(crate) lives: BTreeMap<SiteName, u64>,
 }
 
 /// A set with its log, as it was committed last.
@@ -262,6 +265,7 @@ pub(crate) fn why_word(why: Why) -> &'static str {
         Why::Blocked { .. } => "blocked",
         Why::NeedsCredentials => "needs-credentials",
         Why::Quarantined => "quarantined",
+        Why::InDoubt => "in-doubt",
     }
 }
 

@@ -13,7 +13,7 @@ mod tests;
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
-use cheops_replica::Event;
+use cheops_replica::{Attempt, Event};
 use tokio::{
     sync::{Semaphore, mpsc},
     task::{spawn_blocking, spawn_local},
@@ -32,6 +32,7 @@ use crate::{
     wire::Outboxes,
 };
 use asks::Ask;
+use read::Replica;
 
 /// How often payloads that nobody needs any more are removed.
 const SWEEP: Duration = Duration::from_secs(30);
@@ -110,9 +111,13 @@ impl Runner {
         } = call;
         match what {
             What::Execute(execution) => {
+                let under_way = hands.core.calls.begin();
                 spawn_local(async move {
                     let ticket = execution.ticket;
-                    let attempt = hands.execute(&set, &others, stand_in.as_ref(), execution).await;
+                    let attempt = match &under_way {
+                        Some(_) => hands.execute(&set, &others, stand_in.as_ref(), execution).await,
+                        None => Attempt::NotSent,
+                    };
                     let event = Event::Executed { ticket, attempt };
                     hands.core.engine.result(&set.meta, event);
                 });
@@ -126,8 +131,14 @@ impl Runner {
             }
             What::Read { ticket, local } => {
                 spawn_local(async move {
-                    let state = hands.read(&set, &local, stand_in.as_ref()).await;
-                    let event = Event::Read { ticket, state };
+                    let event = match hands.read(&set, &local, stand_in.as_ref()).await {
+                        Replica::Here(state, digest) => Event::Read {
+                            ticket,
+                            state: Some((state, digest)),
+                        },
+                        Replica::Missing => Event::Missing { ticket },
+                        Replica::Unknown => Event::Read { ticket, state: None },
+                    };
                     hands.core.engine.result(&set.meta, event);
                 });
             }
@@ -137,6 +148,7 @@ impl Runner {
     fn sweep(&self) {
         let hands = Rc::clone(&self.hands);
         spawn_local(async move { hands.fetcher.tidy().await });
+        self.hands.core.spooled.sweep();
         let spool = self.hands.core.spool.clone();
         spawn_blocking(move || {
             if let Err(error) = spool.sweep() {

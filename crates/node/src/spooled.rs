@@ -3,10 +3,11 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use cheops_plan::{Pending, Spooling, WriteBody};
-use cheops_store::{Payload, PayloadRef, SpoolWriter};
+use cheops_store::{Payload, PayloadHash, PayloadRef, SpoolWriter};
 use cheops_types::{Problem, SiteName};
 
 use crate::{core::Core, problems};
@@ -14,27 +15,45 @@ use crate::{core::Core, problems};
 /// Bodies that may wait for their write. Of more, the oldest are given up: nobody will come for them.
 const BODIES_MAX: usize = 1024;
 
+/// A body that nobody came for in this time is of a write that was given up.
+const KEPT: Duration = Duration::from_secs(60);
+
 /// Keeps payloads from being swept between their last byte and the commit of their operation.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Spooled(Arc<Mutex<VecDeque<Payload>>>);
+pub(crate) struct Spooled(Arc<Mutex<VecDeque<(Instant, Payload)>>>);
 
 impl Spooled {
-    fn put(&self, payload: Payload) {
+    /// Keeps a body for whoever comes for it soon.
+    pub(crate) fn put(&self, payload: Payload) {
         let mut payloads = self.lock();
         if payloads.len() >= BODIES_MAX {
             payloads.pop_front();
         }
-        payloads.push_back(payload);
+        payloads.push_back((Instant::now(), payload));
     }
 
     /// The payload, which stays as long as what is given.
     pub(crate) fn take(&self, payload: &PayloadRef) -> Option<Payload> {
-        let mut payloads = self.lock();
-        let at = payloads.iter().position(|held| **held == *payload)?;
-        payloads.remove(at)
+        self.remove(|held| held == payload)
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Payload>> {
+    /// The same by its hash alone.
+    pub(crate) fn take_named(&self, hash: &PayloadHash) -> Option<Payload> {
+        self.remove(|held| held.hash == *hash)
+    }
+
+    /// Lets go of what nobody came for.
+    pub(crate) fn sweep(&self) {
+        self.lock().retain(|(since, _)| since.elapsed() < KEPT);
+    }
+
+    fn remove(&self, is_meant: impl Fn(&PayloadRef) -> bool) -> Option<Payload> {
+        let mut payloads = self.lock();
+        let at = payloads.iter().position(|(_, held)| is_meant(held))?;
+        payloads.remove(at).map(|(_, payload)| payload)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(Instant, Payload)>> {
         // Every change is one call: a panic elsewhere leaves the queue whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

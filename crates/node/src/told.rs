@@ -10,7 +10,7 @@ use crate::{operation_ref::OperationRef, rows::why_word};
 
 /// The operation has not been sent to the site, or the site has not said that it holds it.
 const ON_ITS_WAY: &str = "delivery";
-/// The site holds the operation; it has not said what came of it.
+/// The site holds the operation; it has neither said what came of it nor what holds it up.
 const HELD: &str = "waiting";
 
 /// What an accepted operation has come to, as far as this site knows. `status` is what this site's
@@ -26,7 +26,10 @@ pub(crate) fn accepted(set: &Set, here: &SiteName, id: &OpId, status: Option<u16
         sites.push(match refused {
             Some(degraded) => refusal(site, Some(degraded.status)),
             None if view.done.contains(site) => visit(site, Outcome::Executed, None, None),
-            None if view.held.contains(site) => visit(site, Outcome::Pending, None, Some(HELD)),
+            None if view.held.contains(site) => {
+                let why = set.why_at(site, id).map_or(HELD, why_word);
+                visit(site, Outcome::Pending, None, Some(why))
+            }
             None => visit(site, Outcome::Pending, None, Some(ON_ITS_WAY)),
         });
     }
@@ -94,7 +97,10 @@ fn at_home(set: &Set, here: &SiteName, id: &OpId, status: Option<u16>) -> Visit 
         State::Done(Ended::Refused { status }) => refusal(here, Some(status)),
         State::Done(Ended::Abandoned | Ended::NoReplica) => refusal(here, None),
         State::Done(_) => visit(here, Outcome::Executed, status, None),
-        State::Waiting(why) => visit(here, Outcome::Pending, None, Some(why_word(why))),
+        State::Waiting(_) => {
+            let why = set.why(entry).map_or(HELD, why_word);
+            visit(here, Outcome::Pending, None, Some(why))
+        }
     }
 }
 

@@ -12,12 +12,12 @@ use cheops_replica::{Answer, Token};
 use cheops_types::Problem;
 use tokio::sync::watch;
 
-/// What a caller sent that the operation does not record. Only the first execution has it.
+/// What a caller sent that the operation does not record. Only the first execution has it; preconditions, which
+/// every attempt must have, are kept with the write too.
+#[derive(Default)]
 pub(crate) struct Caller {
     /// All headers, credentials and preconditions included.
     pub(crate) headers: Vec<(String, Bytes)>,
-    /// The recorded body with its preconditions; none where it has none.
-    pub(crate) body: Option<Bytes>,
 }
 
 /// Headers may hold credentials.
@@ -180,12 +180,12 @@ mod tests {
     fn waiting() -> (Waiting, Waiter) {
         let waiting = Waiting::default();
         let headers = vec![("if-match".to_owned(), Bytes::from_static(b"7"))];
-        let waiter = waiting.register(Token(1), Caller { headers, body: None });
+        let waiter = waiting.register(Token(1), Caller { headers });
         (waiting, waiter)
     }
 
     #[test]
-    fn a_precondition_outlives_a_caller_that_went_away() {
+    fn headers_outlive_a_caller_that_went_away() {
         let (waiting, waiter) = waiting();
         drop(waiter);
         assert_eq!(waiting.take_caller(Token(1)).unwrap().headers.len(), 1);

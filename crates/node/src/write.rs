@@ -44,7 +44,8 @@ pub(crate) async fn write(core: Arc<Core>, write: Write) -> Reply {
         // The caller waits no longer; the write may go on.
         return unknown(&core, waiter.stage().told);
     };
-    drop(payload);
+    // From now on the operation refers to it, or another site takes the write over.
+    let payload = payload.filter(|_| matches!(stage.answer, Some(Answer::NotHere(_))));
     if let Some(problem) = stage.failed {
         return not_executed(problem);
     }
@@ -67,7 +68,12 @@ pub(crate) async fn write(core: Arc<Core>, write: Write) -> Reply {
             (Some(status), Some(answer)) => answered(status, Some(answer), told),
             _ => unknown(&core, Some(told)),
         },
-        Answer::NotHere(reason) => elsewhere(&core.site, reason, &told),
+        Answer::NotHere(reason) => {
+            if let Some(payload) = payload {
+                core.spooled.put(payload);
+            }
+            elsewhere(&core.site, reason, &told)
+        }
         Answer::Gone => not_executed(problems::deleted(&core.site, &told.set)),
         Answer::Noted { .. } => answered(204, None, told),
     }
@@ -240,15 +246,13 @@ impl Undo {
             recognise: Recognise::Nothing,
             needs: Vec::new(),
             request: self.request,
+            conditions: None,
             credential: self.credential,
         };
         let drafted = Drafted {
             draft,
             to: To::Set(MetaId::new(&told.set)),
-            caller: Caller {
-                headers: Vec::new(),
-                body: None,
-            },
+            caller: Caller::default(),
         };
         let undone = match post(core, drafted) {
             Ok(mut waiter) => {

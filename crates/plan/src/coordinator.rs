@@ -12,6 +12,9 @@ pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///
 /// A request that concerns no replica set never gets here: [`crate::Presence`] says so first.
 pub trait Coordinator: Send + Sync {
+    /// The life of this site's store, for heartbeats: peers bring a site in again when it begins a new one.
+    fn incarnation(&self) -> u64;
+
     /// The set that one resource belongs to. `id` is the resource's own id as a caller wrote it, a meta-id,
     /// a name, or this site's local id; `key` tells it among all of its kind here, its parents included, and
     /// is the same as `id` where it has none. An index read.

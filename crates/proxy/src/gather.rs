@@ -11,7 +11,7 @@ use http::HeaderMap;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use crate::{attempt::Answer, execute::Done, job::Job};
-pub(crate) use collect::{Memory, collect};
+pub(crate) use collect::{Held, Memory, collect};
 use list::list;
 use one::first_that_has_it;
 

@@ -62,7 +62,11 @@ pub(crate) async fn handle(
 }
 
 fn heartbeat(core: &Core) -> Response<Body> {
-    let pulse = Pulse::of(&core.world.site, &core.shared.distances.load());
+    let replication = core.shared.replication();
+    let pulse = Pulse {
+        incarnation: replication.map_or(0, |replication| replication.incarnation()),
+        ..Pulse::of(&core.world.site, &core.shared.distances.load())
+    };
     let mut response = Response::new(Body::full(serde_json::to_vec(&pulse).unwrap_or_default()));
     response
         .headers_mut()

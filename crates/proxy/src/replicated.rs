@@ -11,6 +11,7 @@ mod ids;
 mod places;
 mod prefer;
 mod rewrite;
+mod stream;
 mod write;
 
 use cheops_glue::Effect;

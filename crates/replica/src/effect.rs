@@ -5,7 +5,7 @@
 
 use cheops_types::SiteName;
 
-use crate::{LocalId, Message, MetaId, OpId, Recognise, Request, Secret, Token};
+use crate::{Conditions, LocalId, Message, MetaId, OpId, Recognise, Request, Secret, Token};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
@@ -30,7 +30,8 @@ pub enum Effect {
         token: Token,
         answer: Answer,
     },
-    /// More sites hold or have executed an operation of this site.
+    /// More sites hold or have executed an operation of this site, or one says something else about what it
+    /// waits for.
     Progress {
         operation: OpId,
         token: Token,
@@ -48,6 +49,8 @@ pub struct Execution {
     pub token: Token,
     pub recognise: Recognise,
     pub form: Form,
+    /// Of a write that this site accepts, at every attempt: a caller that could say them again may be gone.
+    pub conditions: Option<Conditions>,
     pub credential: Option<Secret>,
 }
 

@@ -27,12 +27,14 @@ pub use effect::{Answer, Effect, Execution, Form, Reason};
 pub use event::{Attempt, Event, Found};
 pub use id::{Author, LocalId, MetaId, OpId, Rank, Token};
 pub use message::{Carried, Content, Message, Report, Snapshot};
-pub use operation::{Birth, Body, Draft, Footprint, Need, Operation, Recognise, Request, Secret, Verb};
+pub use operation::{
+    Birth, Body, Conditions, Draft, Footprint, Need, Operation, Recognise, Request, Secret, Verb,
+};
 pub use relation::{Relation, loser, relation};
 pub use rules::{PlainRules, Presence, Reading, Rules, default_reading};
 pub use set::{
     Degraded, Digest, Entry, Fence, Install, Job, Member, OperationView, Outcome, Passage, Peer, Phase,
-    Record, Set, Standing, State, Want, Why, Work,
+    Record, Set, Standing, State, Wait, Want, Why, Work,
 };
 pub use site::{Context, Site, Tuning};
 pub use step::{adopt, create, receive, step};

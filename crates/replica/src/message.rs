@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Conflict, Degraded, Digest, Entry, LocalId, Member, MetaId, OpId, Operation, Passage, Rank, Recognise,
-    Record, Secret, Token, Vector,
+    Record, Secret, Token, Vector, Wait,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +58,10 @@ pub struct Report {
     pub left: bool,
     /// The sender wants the receiver's report.
     pub ask: bool,
+    /// What the first operations at the sender wait for that do not just wait for their turn; at most
+    /// [`Wait::MAX`].
+    #[serde(default)]
+    pub waits: Vec<Wait>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +80,7 @@ pub enum Content {
         at: Vector,
         #[serde(with = "crate::bytes")]
         state: Vec<u8>,
+        digest: Digest,
     },
     /// The receiver is no longer part of the set.
     Expelled,

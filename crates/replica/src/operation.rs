@@ -239,5 +239,32 @@ pub struct Draft {
     pub recognise: Recognise,
     pub needs: Vec<Need>,
     pub request: Request,
+    /// None where the caller made none.
+    #[serde(default)]
+    pub conditions: Option<Conditions>,
     pub credential: Option<Secret>,
+}
+
+/// What the caller demands of the resource before the write may execute.
+///
+/// It is between the caller and the application of the accepting site: that checks it, and only there. So it
+/// is no part of the operation; it is kept until the write has its end there, because a repetition after a
+/// crash without it would overwrite what the caller had not seen.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conditions {
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The recorded body with the conditions that were taken out of it; none where it had none.
+    #[serde(with = "crate::bytes::maybe")]
+    pub body: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for Conditions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.headers.iter().map(|(name, _)| name).collect();
+        write!(f, "Conditions({names:?}, ")?;
+        match &self.body {
+            Some(body) => write!(f, "{} bytes)", body.len()),
+            None => f.write_str("no body)"),
+        }
+    }
 }

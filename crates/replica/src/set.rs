@@ -6,6 +6,7 @@ mod log;
 mod peer;
 mod storage;
 mod view;
+mod wait;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -17,6 +18,8 @@ pub use job::{Install, Job, Phase, Work};
 use log::Log;
 pub use peer::{Fence, Peer, Want};
 pub use view::OperationView;
+pub use wait::Wait;
+pub(crate) use wait::are_alike;
 
 use crate::{
     Author, Birth, Conflict, Draft, LocalId, MetaId, OpId, Rank, Recognise, Site, Token, Vector, Verb,
@@ -101,6 +104,9 @@ pub struct Set {
     pub(crate) check: bool,
     /// The digest last read here, and what had executed then.
     pub(crate) digest: Option<(Vector, Digest)>,
+    /// The last time that this replica took another one's state because it differed.
+    #[serde(default)]
+    pub(crate) repair: Option<Repair>,
 }
 
 /// A site's last way in or out.
@@ -115,6 +121,15 @@ pub struct Passage {
 /// What is compared between replicas: a digest of what the glue says matters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digest(#[serde(with = "crate::bytes")] pub Vec<u8>);
+
+/// A repair that the application took.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Repair {
+    /// What had executed then.
+    pub(crate) at: Vector,
+    /// What the replica was after it; none until it is read.
+    pub(crate) digest: Option<Digest>,
+}
 
 /// A replica that could not follow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -173,6 +188,7 @@ impl Set {
             install: None,
             check: false,
             digest: None,
+            repair: None,
         }
     }
 

@@ -22,7 +22,9 @@ use cheops_types::SiteName;
 pub use adopt::adopt;
 pub use receive::receive;
 
-use crate::{Answer, Context, Draft, Effect, Event, MetaId, Set, Site, Standing, Token, Verb};
+use crate::{
+    Answer, Context, Draft, Effect, Event, MetaId, Set, Site, Standing, Token, Verb, Wait, set::are_alike,
+};
 
 /// Lets something happen to a set. The caller persists `site` and `set` before it releases any effect.
 pub fn step(site: &mut Site, set: &mut Set, event: Event, context: &Context<'_>) -> Vec<Effect> {
@@ -51,11 +53,14 @@ struct Step<'s> {
     effects: Vec<Effect>,
     /// Who is to hear how far this site is.
     tell: BTreeSet<SiteName>,
+    /// What operations waited for before.
+    waits: Vec<Wait>,
 }
 
 impl<'s> Step<'s> {
     fn new(site: &'s mut Site, set: &'s mut Set, context: &'s Context<'s>) -> Self {
         Self {
+            waits: set.waits(),
             site,
             set,
             context,
@@ -102,6 +107,9 @@ impl<'s> Step<'s> {
         }
         self.release_members();
         self.prune();
+        if !are_alike(&self.waits, &self.set.waits()) {
+            self.tell_all();
+        }
         self.ship();
         self.effects
     }

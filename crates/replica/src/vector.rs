@@ -27,7 +27,7 @@ impl Vector {
 
     /// Whether `id` is the author's next one.
     pub fn precedes(&self, id: &OpId) -> bool {
-        id.seq == self.last(&id.author) + 1
+        id.seq.checked_sub(1) == Some(self.last(&id.author))
     }
 
     /// Whether everything in `other` is in this one.

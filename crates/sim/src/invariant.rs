@@ -12,7 +12,7 @@ pub mod once;
 pub mod order;
 pub mod pruned;
 
-use cheops_replica::{MetaId, Outcome, State, Vector};
+use cheops_replica::{MetaId, Outcome, State, Vector, Verb};
 
 use crate::World;
 
@@ -33,6 +33,9 @@ pub fn committed(world: &mut World, at: usize, meta: &MetaId, before: Option<&Ve
         }
     }
     for op in fresh {
+        if let Verb::Dismiss { loser } = &op.verb {
+            world.oracle.dismissed.insert((meta.clone(), loser.clone()));
+        }
         clock::check(world, meta, &op);
     }
     pruned::check(world, at, meta, before);

@@ -70,7 +70,9 @@ fn main() -> ExitCode {
             });
         }
     });
-    let (total, failed) = result.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let (total, failed) = result
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     println!("{total:?}, {failed} failed");
     if failed == 0 {
         ExitCode::SUCCESS

@@ -17,7 +17,7 @@ pub struct Oracle {
     /// The sites that ever were to be part of a set.
     pub involved: BTreeMap<MetaId, BTreeSet<SiteName>>,
     /// Conflicts that were dismissed.
-    pub dismissed: BTreeSet<OpId>,
+    pub dismissed: BTreeSet<(MetaId, OpId)>,
     /// Attempts at what must not be repeated, by site and token, that have no recorded end.
     pub open: BTreeSet<(usize, Token)>,
     /// Sets with operations that could not be put in order, or with state that was copied.

@@ -26,7 +26,7 @@ pub struct Plan {
     pub skew_max_ms: u64,
     pub recognise: Recognise,
     pub actions: Actions,
-    pub merges: bool,
+    pub merges: u32,
     pub deletes: u32,
     /// The first set is the parent of the others.
     pub family: bool,
@@ -84,7 +84,7 @@ impl Plan {
                 Recognise::Nothing,
             ]),
             actions: *rng.pick(&[Actions::None, Actions::Commuting, Actions::Any]),
-            merges: rng.chance(700),
+            merges: if rng.chance(700) { 600 } else { 0 },
             deletes: if rng.chance(500) { 0 } else { 80 },
             family: rng.chance(250),
             adopts: if rng.chance(850) { 0 } else { 500 },

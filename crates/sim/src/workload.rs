@@ -177,7 +177,7 @@ impl World {
             };
             return self.draft(verb, Footprint::parts(["/count"]), recognise, &change);
         }
-        if self.plan.merges && self.rng.chance(600) {
+        if self.rng.chance(self.plan.merges) {
             let mut fields = BTreeMap::new();
             for _ in 0..self.rng.between(1, 3) {
                 let name = *self.rng.pick(&FIELDS);
@@ -229,6 +229,7 @@ impl World {
                 scope: String::new(),
                 caller: None,
             },
+            conditions: None,
             credential: Some(Secret(b"secret".to_vec())),
         }
     }

@@ -164,8 +164,8 @@ impl World {
                 self.happen(happening);
             }
             if self.steps > STEPS_MAX {
-                self.oracle
-                    .violation("the schedule does not come to an end".to_owned());
+                let what = format!("the schedule does not come to an end: {}", self.unrest());
+                self.oracle.violation(what);
                 return;
             }
             if !self.oracle.violations.is_empty() {

@@ -36,6 +36,16 @@ fn every_schedule_keeps_the_contract() {
     }
 }
 
+/// Seeds that once broke it: two degraded replicas answered each other's digests for ever.
+#[test]
+fn what_once_went_wrong_does_not() {
+    for seed in [919_066] {
+        if let Err(failure) = run(seed, None) {
+            panic!("seed {seed}: {}", failure.violations.join("\n"));
+        }
+    }
+}
+
 #[test]
 fn a_seed_is_a_schedule() {
     for seed in 0..20 {

@@ -58,6 +58,9 @@ pub struct Pulse {
     pub site: SiteName,
     /// Its own measured round trips.
     pub round_trips_us: BTreeMap<SiteName, u32>,
+    /// The life of its store: it grows when the store is lost or restored. 0 where it has none.
+    #[serde(default)]
+    pub incarnation: u64,
 }
 
 impl Pulse {
@@ -66,6 +69,7 @@ impl Pulse {
         Self {
             site: here.clone(),
             round_trips_us: distances.row(here).cloned().unwrap_or_default(),
+            incarnation: 0,
         }
     }
 }

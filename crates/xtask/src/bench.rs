@@ -9,6 +9,7 @@ mod load;
 mod proxy;
 mod report;
 mod server;
+mod sets;
 mod tools;
 
 use std::process::ExitCode;
@@ -25,11 +26,14 @@ pub(crate) enum Bench {
     Proxy(proxy::Args),
     /// What a caller waits for a replicated create, by the number of sites and their distance
     Create(create::Args),
+    /// What many replica sets cost: start-up, memory, and requests that have nothing to do with them
+    Sets(sets::Args),
 }
 
 pub(crate) fn run(repo: &Repo, bench: Bench) -> Result<ExitCode> {
     match bench {
         Bench::Proxy(args) => proxy::run(repo, &args),
         Bench::Create(args) => create::run(repo, &args),
+        Bench::Sets(args) => sets::run(repo, &args),
     }
 }

@@ -1,11 +1,13 @@
-//! What takes too long for `cargo test`: long bodies through a forward, by the agents that users build.
+//! What takes too long for `cargo test`: long bodies, by the agents that users build.
 //!
-//! A demo is started and a body goes from a client of site1 to service B of site2, and one back.
-//! The agents on its way must not keep it: their memory may grow by less than [`GROWTH_MAX_BYTES`].
+//! A demo is started and a body goes from a client of site1 to service B of site2, and one back. Then one is
+//! uploaded to a resource that has a replica at each of three sites. The agents must not keep them: their memory
+//! may grow by less than [`GROWTH_MAX_BYTES`].
 
 mod demo;
 mod http;
 mod memory;
+mod replicated;
 
 use std::{process::ExitCode, time::Instant};
 
@@ -13,7 +15,7 @@ use anyhow::{Result, bail};
 
 use crate::{bench, repo::Repo};
 pub(crate) use demo::Demo;
-use memory::Memory;
+pub(crate) use memory::Memory;
 
 const MIB: u64 = 1024 * 1024;
 const GROWTH_MAX_BYTES: u64 = 64 * MIB;
@@ -25,6 +27,9 @@ pub(crate) struct Args {
     /// Length of each body in MiB
     #[arg(long, default_value_t = 2048, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     mebibytes: u64,
+    /// Length of the body that is replicated to three sites, in MiB; each site keeps it twice for a while
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u64).range(0..=1_048_576))]
+    replicated_mebibytes: u64,
     /// Round trip between the sites
     #[arg(long, value_name = "MS", default_value_t = 20, value_parser = clap::value_parser!(u16).range(0..=1000))]
     rtt_ms: u16,
@@ -42,7 +47,8 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
         measure(&demo, "download", bytes, http::download)?,
     ];
     demo.stop()?;
-    Ok(if holds == [true, true] {
+    let replicated = replicated::run(&program, args.rtt_ms, args.replicated_mebibytes * MIB)?;
+    Ok(if holds == [true, true] && replicated {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -57,11 +63,7 @@ fn measure(
     carry: fn(std::net::SocketAddr, u64) -> Result<()>,
 ) -> Result<bool> {
     carry(demo.entry, WARM_UP_BYTES)?;
-    let before = demo
-        .agents
-        .iter()
-        .map(|agent| Memory::of(agent.pid))
-        .collect::<Result<Vec<_>>>()?;
+    let before = memories(demo)?;
     let start = Instant::now();
     carry(demo.entry, bytes)?;
     let seconds = start.elapsed().as_secs_f64();
@@ -70,13 +72,22 @@ fn measure(
         bytes / MIB,
         bytes as f64 / 1e6 / seconds
     );
+    judge(demo, &before)
+}
+
+fn memories(demo: &Demo) -> Result<Vec<Memory>> {
+    demo.agents.iter().map(|agent| Memory::of(agent.pid)).collect()
+}
+
+/// Whether no agent's memory grew too much.
+fn judge(demo: &Demo, before: &[Memory]) -> Result<bool> {
     let mut holds = true;
     for (agent, before) in demo.agents.iter().zip(before) {
         let after = Memory::of(agent.pid)?;
         if after.peak_bytes == 0 {
             bail!("/proc/{}/status tells no peak of memory", agent.pid);
         }
-        let growth = after.growth_since(before);
+        let growth = after.growth_since(*before);
         let verdict = if growth < GROWTH_MAX_BYTES {
             "within"
         } else {

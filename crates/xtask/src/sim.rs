@@ -18,10 +18,10 @@ pub(crate) struct Args {
 
 /// Builds the simulator optimised and plays the seeds. It prints how to replay one that fails.
 pub(crate) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
-    let mut build = command::cargo(repo.root());
+    let mut build = command::cargo(&repo.root);
     command::succeed(build.args(["build", "--release", "--quiet", "-p", "cheops-sim"]))?;
     let threads = thread::available_parallelism().map_or(1, usize::from);
-    let mut play = command::cargo(repo.root());
+    let mut play = command::cargo(&repo.root);
     play.args(["run", "--release", "--quiet", "-p", "cheops-sim", "--"])
         .args(["--seed", &args.seed.to_string()])
         .args(["--schedules", &args.schedules.to_string()])

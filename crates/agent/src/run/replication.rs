@@ -89,10 +89,17 @@ fn fill(buffer: &mut [u8]) -> std::io::Result<()> {
     getrandom::fill(buffer).map_err(|error| std::io::Error::other(error.to_string()))
 }
 
-/// Tells sets when a site answers again, also after a cut that was too short to be called one.
+/// Tells sets when a site answers again, also after a cut that was too short to be called one, and when it has
+/// lost its store.
 async fn watch(node: Node, pulses: Pulses) {
     let mut seen = HashMap::new();
+    let mut lives = HashMap::new();
     loop {
+        for (site, incarnation) in pulses.incarnations() {
+            if lives.insert(site.clone(), incarnation) != Some(incarnation) {
+                node.peer_life(&site, incarnation);
+            }
+        }
         for (site, count) in pulses.recoveries() {
             if seen.insert(site.clone(), count) != Some(count) {
                 node.peer_up(&site);

@@ -8,6 +8,7 @@ mod credentials;
 mod disk_full;
 mod doubt;
 mod lists;
+mod lost_store;
 mod mapping;
 mod names;
 mod operators;

@@ -41,6 +41,7 @@ pub(super) fn compile(file: &str, text: &str) -> Result<Profile, GlueError> {
         services.insert(service, described);
     }
     resources::check_mentions(source, &services, &mentions)?;
+    resources::check_ranges(source, &root)?;
     Ok(Profile::new(application.value.to_owned(), correlation, services))
 }
 

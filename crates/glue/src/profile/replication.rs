@@ -124,18 +124,10 @@ fn read_meta_format(resource: &Section<'_>, value: &Spanned<DeValue<'_>>) -> Res
         }
     };
     let format = Section::open(source, "`meta-id`", table, value.span(), &["integer"])?;
-    let bounds = format
+    format
         .array("integer")?
         .ok_or_else(|| format.missing("integer"))?;
-    let number = |bound: &Spanned<DeValue<'_>>| match bound.get_ref() {
-        DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
-        _ => None,
-    };
-    let range = match bounds {
-        [first, last] => number(first).zip(number(last)),
-        _ => None,
-    };
-    let Some((first, last)) = range else {
+    let Some((first, last)) = range(value) else {
         return Err(source
             .error(&value.span(), "a range of integers has a first and a last number")
             .fix(fix));
@@ -149,6 +141,19 @@ fn read_meta_format(resource: &Section<'_>, value: &Spanned<DeValue<'_>>) -> Res
             .fix("every site gets a part of it: choose a wider one"));
     }
     Ok(MetaFormat::Integer { first, last })
+}
+
+/// The range that a `meta-id` gives, where it gives one.
+pub(super) fn range(meta_id: &Spanned<DeValue<'_>>) -> Option<(u64, u64)> {
+    let number = |bound: &Spanned<DeValue<'_>>| match bound.get_ref() {
+        DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
+        _ => None,
+    };
+    let bounds = meta_id.get_ref().as_table()?.get("integer")?;
+    match &**bounds.get_ref().as_array()? {
+        [first, last] => number(first).zip(number(last)),
+        _ => None,
+    }
 }
 
 fn read_marker(resource: &Section<'_>, rules: &mut Rules) -> Result<(), GlueError> {

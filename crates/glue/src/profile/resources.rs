@@ -93,6 +93,34 @@ pub(super) fn check_mentions(
     Ok(())
 }
 
+/// Complains about ranges of integers that share a part: two kinds would draw the same meta-ids. The same range
+/// for several kinds is one range, drawn from once.
+pub(super) fn check_ranges(source: Source<'_>, root: &Section<'_>) -> Result<(), GlueError> {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for (_, service) in root.tables("services")? {
+        let resources = service
+            .get("resources")
+            .and_then(|resources| resources.get_ref().as_array());
+        let tables = resources.into_iter().flatten();
+        for value in tables.filter_map(|resource| resource.get_ref().as_table()?.get("meta-id")) {
+            let Some(range) = replication::range(value) else {
+                continue;
+            };
+            let overlaps = |other: &&(u64, u64)| **other != range && other.0 <= range.1 && range.0 <= other.1;
+            if let Some((first, last)) = ranges.iter().find(overlaps) {
+                return Err(source
+                    .error(
+                        &value.span(),
+                        format!("the range overlaps with [{first}, {last}] of another kind"),
+                    )
+                    .fix("use the very same range, or ranges that share nothing"));
+            }
+            ranges.push(range);
+        }
+    }
+    Ok(())
+}
+
 impl Draft {
     fn add(
         &mut self,

@@ -95,6 +95,9 @@ fn only_listed_headers_are_recorded_and_the_caller_keeps_all() {
     assert_eq!(request.path, "/orders/{id}");
     assert_eq!(request.scope, "{A: a & b}");
     assert_eq!(drafted.caller.headers.len(), 4);
+    let conditions = drafted.draft.conditions.as_ref().unwrap();
+    assert_eq!(conditions.headers, [("if-match".to_owned(), b"7".to_vec())]);
+    assert_eq!(conditions.body, None);
     assert_eq!(drafted.draft.verb, Verb::Replace);
     assert!(needs(&drafted).is_empty());
     let credential = secret::open(&lab.core.key, drafted.draft.credential.as_ref().unwrap()).unwrap();
@@ -138,6 +141,14 @@ fn a_name_of_the_callers_choice_is_the_id_everywhere() {
     }
     let minted = made(&new("B", "file", "/files", r#"{"size":1}"#));
     assert_eq!(minted.draft.recognise, Recognise::ChosenId);
+}
+
+#[test]
+fn what_the_caller_wrote_at_the_place_of_the_marker_stays() {
+    let given = made(&new("A", "order", "/orders", r#"{"ref":"mine"}"#));
+    assert_eq!(given.draft.recognise, Recognise::Nothing);
+    let free = made(&new("A", "order", "/orders", r#"{"n":1}"#));
+    assert_eq!(free.draft.recognise, Recognise::Marker);
 }
 
 #[test]

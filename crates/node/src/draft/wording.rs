@@ -21,10 +21,10 @@ pub(super) struct Wording {
 
 impl Reading<'_> {
     /// The body, if it is one that has to be read, or need not be read back.
-    pub(super) fn readable(&self, rules: &Kind, effect: Effect) -> Result<Option<Bytes>, Problem> {
+    pub(super) fn readable(&self, address: &Address<'_>, effect: Effect) -> Result<Option<Bytes>, Problem> {
         match &self.write.body {
             WriteBody::Inline(body) => Ok(Some(body.clone())),
-            WriteBody::Spooled { .. } if !rules.reads_request_body(&effect) => Ok(None),
+            WriteBody::Spooled { .. } if !address.reads_request_body(&effect) => Ok(None),
             WriteBody::Spooled { hash, bytes } => {
                 let payload = PayloadRef {
                     hash: PayloadHash::from(*hash),
@@ -65,7 +65,7 @@ impl Reading<'_> {
         own: Own<'_>,
         ids: &ToMeta<'_>,
     ) -> Result<Wording, Problem> {
-        let is_read = rules.reads_request_body(&effect);
+        let is_read = address.reads_request_body(&effect);
         let Some(body) = body.filter(|body| is_read && !body.is_empty()) else {
             return Ok(Wording {
                 recorded: self.as_it_is(),

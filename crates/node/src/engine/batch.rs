@@ -7,11 +7,11 @@ use cheops_replica::{
     receive, step,
 };
 use cheops_store::{Error, ReadSession};
-use cheops_types::{Code, Problem};
+use cheops_types::{Code, Limit, Problem, SiteName};
 use tokio::sync::oneshot;
 
 use super::{
-    Engine, Input,
+    Busy, Engine, Input,
     change::{Change, Held},
     release::Release,
     rules::SiteRules,
@@ -103,12 +103,28 @@ impl<'e> Batch<'e> {
                 let outcome = messages.into_iter().try_for_each(|message| self.receive(message));
                 self.ended.dones.push((done, outcome));
             }
+            Input::PeerLife { site, incarnation } => self.peer_life(site, incarnation),
             Input::PeerUp(site) => {
                 let is_known = self.engine.sweeps.iter().any(|sweep| sweep.peer() == Some(&site));
                 if !is_known {
                     self.engine.sweeps.push_back(Sweep::peer_up(site));
                 }
             }
+        }
+    }
+
+    /// A site whose store is another one than before has lost what it knew of its sets.
+    fn peer_life(&mut self, site: SiteName, incarnation: u64) {
+        match self.record.lives.get(&site) {
+            None => drop(self.record.lives.insert(site, incarnation)),
+            Some(known) if *known < incarnation => {
+                let life = Some((&site, incarnation));
+                if !self.engine.sweeps.iter().any(|sweep| sweep.life() == life) {
+                    tracing::warn!(%site, "the store of the site is new or restored: its sets are told to it again");
+                    self.engine.sweeps.push_back(Sweep::peer_life(site, incarnation));
+                }
+            }
+            Some(_) => {}
         }
     }
 
@@ -141,7 +157,13 @@ impl<'e> Batch<'e> {
             return;
         };
         match sweep.next(&self.read) {
-            Ok(None) => return,
+            Ok(None) => {
+                // Noted last: a walk that a crash cuts short begins again.
+                if let Some((site, incarnation)) = sweep.life() {
+                    self.record.lives.insert(site.clone(), incarnation);
+                }
+                return;
+            }
             Ok(Some(page)) => {
                 for meta in page {
                     self.sweep_one(&sweep, &meta);
@@ -182,6 +204,13 @@ impl<'e> Batch<'e> {
             let effect = Effect::Answer { token, answer };
             let release = Release::of(&self.engine.core, &held.kept.set, effect);
             return self.ended.releases.extend(release);
+        }
+        let queue_max = self.engine.inbox.queue_max();
+        if held.kept.set.queue().count() >= queue_max {
+            // Behind an execution that takes long, writes must not pile up without end.
+            Limit::EngineQueue.hit();
+            let busy = Busy::Full { queue_max };
+            return self.fail(token, busy.problem(&self.engine.core.site));
         }
         self.step(meta, Event::Request(draft));
     }

@@ -74,6 +74,7 @@ impl Fill {
                 commits: u64::from(last),
                 probes: 0,
                 integers: Counters::default(),
+                lives: std::collections::BTreeMap::new(),
             };
             let written = store.write(move |session| {
                 for change in changes {
@@ -150,6 +151,7 @@ impl Fill {
                 scope: format!("{} & {}", self.here, self.other),
                 caller: None,
             },
+            conditions: None,
             credential: None,
         }
     }

@@ -4,14 +4,18 @@ use std::{
     collections::VecDeque,
     fmt,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use cheops_replica::{Birth, Draft, Event, LocalId, Message, MetaId, Recognise, Token};
+use cheops_replica::{Birth, Content, Draft, Event, LocalId, Message, MetaId, Recognise, Token};
 use cheops_types::{Code, Limit, Problem, SiteName};
 use tokio::sync::oneshot;
 
 use crate::mint::NewId;
+
+/// How long the reports of other sites wait for something to share a commit with, once the engine could take
+/// them. Nobody's answer depends on them, and a commit of their own would hold up the next caller's.
+const REPORTS_WAIT: Duration = Duration::from_millis(10);
 
 /// Something for the engine to do.
 pub(crate) enum Input {
@@ -45,6 +49,8 @@ pub(crate) enum Input {
     },
     /// A site can be reached again.
     PeerUp(SiteName),
+    /// A site told which life of its store this is.
+    PeerLife { site: SiteName, incarnation: u64 },
 }
 
 impl Input {
@@ -54,6 +60,12 @@ impl Input {
             self,
             Self::Create { .. } | Self::Request { .. } | Self::Adopt { .. } | Self::Tell { .. }
         )
+    }
+
+    /// Whether it only says how far other sites are.
+    fn has_time(&self) -> bool {
+        let is_report = |message: &Message| matches!(message.content, Content::Report);
+        matches!(self, Self::Receive { messages, .. } if messages.iter().all(is_report))
     }
 }
 
@@ -108,6 +120,8 @@ pub(crate) struct Inbox {
 #[derive(Default)]
 struct Queue {
     inputs: VecDeque<Input>,
+    /// Since when there is something that has time, and nothing else.
+    reports_since: Option<Instant>,
     /// How many of them can be refused.
     bounded: usize,
     stopping: bool,
@@ -151,9 +165,11 @@ impl EngineHandle {
             }
             queue.bounded += 1;
         }
-        queue.inputs.push_back(input);
+        let wakes = queue.push(input);
         drop(queue);
-        self.inbox.filled.notify_one();
+        if wakes {
+            self.inbox.filled.notify_one();
+        }
         Ok(())
     }
 
@@ -196,15 +212,17 @@ impl EngineHandle {
 impl Inbox {
     /// What waits, at most so much, or the first thing that comes within `patience`.
     pub(super) fn take(&self, patience: Option<Duration>, max: usize) -> Next {
+        let begin = Instant::now();
+        let until = patience.map(|patience| begin + patience);
         let mut queue = self.lock();
-        if queue.inputs.is_empty() && !queue.stopping {
-            queue = match patience {
-                None => self
-                    .filled
-                    .wait_while(queue, Queue::is_idle)
-                    .unwrap_or_else(PoisonError::into_inner),
-                Some(patience) => {
-                    let waited = self.filled.wait_timeout_while(queue, patience, Queue::is_idle);
+        while queue.is_idle() {
+            let reports_due = queue.reports_since.map(|since| since.max(begin) + REPORTS_WAIT);
+            let due = [until, reports_due].into_iter().flatten().min();
+            queue = match due.map(|due| due.saturating_duration_since(Instant::now())) {
+                None => self.filled.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => break,
+                Some(rest) => {
+                    let waited = self.filled.wait_timeout(queue, rest);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
             };
@@ -213,9 +231,15 @@ impl Inbox {
             let count = queue.inputs.len().min(max);
             let inputs: Vec<_> = queue.inputs.drain(..count).collect();
             queue.bounded -= inputs.iter().filter(|input| input.is_bounded()).count();
+            // What is left has waited for long enough.
+            queue.reports_since = None;
             return Next::Inputs(inputs);
         }
         if queue.stopping { Next::Stop } else { Next::Idle }
+    }
+
+    pub(super) fn queue_max(&self) -> usize {
+        self.queue_max
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -229,7 +253,23 @@ impl Inbox {
 }
 
 impl Queue {
-    fn is_idle(&mut self) -> bool {
-        self.inputs.is_empty() && !self.stopping
+    /// Whether the engine has to be woken.
+    fn push(&mut self, input: Input) -> bool {
+        let is_first = self.inputs.is_empty();
+        if !input.has_time() {
+            self.reports_since = None;
+        } else if is_first {
+            self.reports_since = Some(Instant::now());
+        }
+        self.inputs.push_back(input);
+        is_first || self.reports_since.is_none()
+    }
+
+    /// Whether there is nothing to do yet.
+    fn is_idle(&self) -> bool {
+        !self.stopping && (self.inputs.is_empty() || self.reports_since.is_some())
     }
 }
+
+#[cfg(test)]
+mod tests;

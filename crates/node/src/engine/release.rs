@@ -219,7 +219,7 @@ impl Engine {
                     let _ = done.send(Err(problem.clone()));
                 }
                 Input::Result { set, event } => results.push((set, event)),
-                Input::PeerUp(_) => {}
+                Input::PeerUp(_) | Input::PeerLife { .. } => {}
             }
         }
         self.keep(results);

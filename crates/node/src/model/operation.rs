@@ -101,6 +101,12 @@ words! {
         Unconfirmed = "unconfirmed",
         /// On its disk, without an outcome.
         Held = "held",
+        /// The same, and this is what holds it up.
+        Retry = "retry",
+        Blocked = "blocked",
+        NeedsCredentials = "needs-credentials",
+        Quarantined = "quarantined",
+        InDoubt = "in-doubt",
         /// It has an outcome.
         Done = "done",
     }

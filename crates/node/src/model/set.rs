@@ -1,7 +1,7 @@
 use cheops_types::{ServiceName, SiteName};
 use serde::{Deserialize, Serialize};
 
-use super::{ConflictSummary, OperationSummary};
+use super::{ConflictSummary, OperationState, OperationSummary};
 
 /// A page of replica sets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,10 +111,14 @@ pub struct Replica {
     pub here: bool,
     pub local_id: Option<String>,
     pub state: ReplicaState,
-    /// What a degraded replica could not follow.
+    /// What a degraded replica could not follow; of another one, the first operation that does not just wait
+    /// for its turn there.
     pub operation: Option<String>,
     /// The application's answer to that.
     pub status: Option<u16>,
+    /// What that operation waits for, as the site has told; none for a degraded replica.
+    #[serde(default)]
+    pub waiting: Option<OperationState>,
     /// How many of the set's operations the site's disk holds.
     pub held: u64,
     /// How many of them have an outcome there.

@@ -2,11 +2,11 @@ mod lab;
 
 use std::time::Duration;
 
-use cheops_plan::{Coordinator as _, Prefer, Reply, Standing, Target};
+use cheops_plan::{Coordinator as _, Prefer, Reply, Standing, Target, Write, WriteBody};
 use cheops_replica::{
-    Birth, Content, Event, LocalId, MetaId, Need, Outcome as Ended, Phase, Recognise, State,
+    Attempt, Birth, Content, Event, LocalId, MetaId, Need, Outcome as Ended, Phase, Recognise, State,
 };
-use cheops_store::{EngineError, Read as _, Span};
+use cheops_store::{EngineError, PayloadHash, Read as _, Span};
 use cheops_types::{Code, Limits, Outcome, ServiceName};
 use tokio::time::timeout;
 
@@ -17,7 +17,7 @@ use crate::{
     mint::{self, NewId},
     rows::{SiteRow, UnsettledRecords},
     task::Task,
-    waiting::{Caller, Waiter},
+    waiting::{Caller, Stage, Waiter},
 };
 
 /// Long enough for anything that has to happen.
@@ -96,7 +96,7 @@ async fn a_create_that_a_crash_interrupts_is_in_doubt_and_never_repeated() {
 }
 
 #[tokio::test]
-async fn a_replace_that_a_crash_interrupts_is_repeated_with_what_was_recorded() {
+async fn a_replace_that_a_crash_interrupts_is_repeated_with_what_was_recorded_and_demanded() {
     let limits = Limits {
         doubt_settle_ms: 0,
         ..Limits::default()
@@ -107,8 +107,14 @@ async fn a_replace_that_a_crash_interrupts_is_repeated_with_what_was_recorded() 
     let (meta, execution) = site1.execution().await;
     site1.answer(&meta, &execution, 201, Some("42"));
     answered(reply.await.unwrap());
-    let reply = tokio::spawn(site1.node.write(put(meta.as_str())));
+    let mut write = put(meta.as_str());
+    write
+        .headers
+        .push(("If-Match".into(), bytes::Bytes::from_static(b"\"7\"")));
+    let reply = tokio::spawn(site1.node.write(write));
     let (_, first) = site1.execution().await;
+    let conditions = first.conditions.as_ref().unwrap();
+    assert_eq!(conditions.headers, [("if-match".to_owned(), b"\"7\"".to_vec())]);
 
     let mut again = place.crashed().start();
     place
@@ -117,6 +123,7 @@ async fn a_replace_that_a_crash_interrupts_is_repeated_with_what_was_recorded() 
         .fetch_add(1_000, std::sync::atomic::Ordering::Relaxed);
     let (_, second) = timeout(SOON, again.execution()).await.unwrap();
     assert_eq!(second.form, first.form);
+    assert_eq!(second.conditions, first.conditions, "the caller is gone");
     assert_ne!(second.ticket, first.ticket);
     again.answer(&meta, &second, 200, None);
     assert!(again.is_idle().await);
@@ -281,10 +288,7 @@ fn create_needing(node: &crate::Node, meta: &MetaId, needed: &MetaId) -> Waiter 
         set: needed.clone(),
         gone: false,
     }];
-    let caller = Caller {
-        headers: Vec::new(),
-        body: None,
-    };
+    let caller = Caller::default();
     let waiter = node.core.waiting.register(needy.token, caller);
     let input = Input::Create {
         id: NewId::Given(meta.clone()),
@@ -315,6 +319,33 @@ async fn a_site_that_is_back_gets_at_once_what_it_lacks() {
     };
     assert_eq!(carried.len(), 1);
     assert_eq!(carried[0].op.token, execution.token);
+}
+
+#[tokio::test]
+async fn a_site_that_lost_its_store_is_told_of_sets_that_are_at_rest() {
+    let pair = Pair::start([App::default(), App::default()]);
+    let mut write = create();
+    write.prefer.wait_s = Some(20);
+    let (status, told) = answered(timeout(SOON, pair.write("site1", write)).await.unwrap());
+    assert_eq!((status, told.complete), (201, true));
+    let node = &pair.nodes[&site("site1")];
+    let set = MetaId::new(&told.set);
+    let life = || {
+        let kept = crate::rows::set(&node.core.store.read().unwrap(), &set)
+            .unwrap()
+            .unwrap();
+        kept.peer_view(&site("site2")).unwrap().incarnation
+    };
+    let first = life();
+    node.peer_life(&site("site2"), first);
+    node.peer_life(&site("site2"), first + 1);
+    // What the other site answers is of no interest here: it did not lose anything.
+    let noticed = async {
+        while life() != first + 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(SOON, noticed).await.unwrap();
 }
 
 #[tokio::test]
@@ -384,6 +415,42 @@ async fn a_refusal_elsewhere_is_told_or_undone_as_asked() {
         .unwrap()
         .unwrap();
     assert_eq!(known.standing, Standing::Deleted);
+}
+
+#[tokio::test]
+async fn a_caller_is_told_what_another_site_waits_for() {
+    let locked = App {
+        locked: true,
+        ..App::default()
+    };
+    let pair = Pair::start([App::default(), locked]);
+    let node = &pair.nodes[&site("site1")];
+    let drafted = draft::draft(&node.core, &create()).unwrap();
+    let mut waiter = node.core.waiting.register(drafted.draft.token, drafted.caller);
+    let input = Input::Create {
+        id: NewId::Given(MetaId::new("meta")),
+        draft: Box::new(drafted.draft),
+    };
+    node.core.engine.post(input).unwrap();
+    // What a caller with `Prefer: wait` gets when its time is up.
+    let is_told = |stage: &Stage| {
+        let sites = stage
+            .told
+            .as_ref()
+            .map(|told| &told.sites[..])
+            .unwrap_or_default();
+        sites
+            .get(1)
+            .is_some_and(|visit| visit.error.as_deref() == Some("needs-credentials"))
+    };
+    let stage = timeout(SOON, waiter.until(is_told)).await.unwrap().unwrap();
+    let told = stage.told.unwrap();
+    assert_eq!(told.sites[0].outcome, Outcome::Executed);
+    assert_eq!(told.sites[1].outcome, Outcome::Pending);
+    assert_eq!(told.held, 2);
+    let status = node.operation(&told.operation.unwrap()).unwrap().unwrap();
+    let status: serde_json::Value = serde_json::from_slice(&status).unwrap();
+    assert_eq!(status["sites"][1]["error"], "needs-credentials");
 }
 
 #[tokio::test]
@@ -467,4 +534,94 @@ async fn a_queue_that_is_full_says_so_and_the_end_is_told() {
     site1.node.stop();
     let told = site1.node.core.engine.tell(&MetaId::new("x"), Event::Wake).await;
     assert_eq!(told.unwrap_err().code, Code::ShuttingDown);
+}
+
+#[tokio::test]
+async fn a_spooled_body_is_there_for_the_site_that_takes_the_write_over() {
+    let place = Place::new("site1");
+    let mut site1 = place.start();
+    let mut spooling = site1.node.spool().unwrap();
+    spooling.write(b"a long body").unwrap();
+    let body = spooling.finish().await.unwrap();
+    let WriteBody::Spooled { hash, .. } = body else {
+        panic!("{body:?}");
+    };
+    let hash = PayloadHash::from(hash).to_string();
+    let write = Write { body, ..create() };
+    let reply = tokio::spawn(site1.node.write(write));
+    let (meta, execution) = site1.execution().await;
+    let ticket = execution.ticket;
+    let attempt = Attempt::NotSent;
+    site1
+        .node
+        .core
+        .engine
+        .result(&meta, Event::Executed { ticket, attempt });
+    let reply = reply.await.unwrap();
+    assert!(matches!(reply, Reply::Elsewhere(_)), "{reply:?}");
+    assert!(
+        site1.node.payload(&site("site2"), &hash, 0).is_err(),
+        "no set of its own"
+    );
+    let mut chunks = site1.node.payload(&site("site1"), &hash, 0).unwrap();
+    assert_eq!(chunks.next().unwrap().unwrap(), "a long body");
+    drop(chunks);
+    assert!(
+        site1.node.payload(&site("site1"), &hash, 0).is_err(),
+        "it is kept once"
+    );
+}
+
+#[tokio::test]
+async fn writes_do_not_pile_up_behind_one_that_takes_long() {
+    let limits = Limits {
+        engine_queue_max: 2,
+        ..Limits::default()
+    };
+    let mut site1 = Place::with("site1", limits).start();
+    let reply = tokio::spawn(site1.node.write(create()));
+    let (meta, execution) = site1.execution().await;
+    site1.answer(&meta, &execution, 201, Some("42"));
+    answered(reply.await.unwrap());
+    let slow = tokio::spawn(site1.node.write(put(meta.as_str())));
+    site1.execution().await;
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        waiting.push(tokio::spawn(site1.node.write(put(meta.as_str()))));
+        while site1.set(meta.as_str()).unwrap().queue().count() < waiting.len() {
+            tokio::task::yield_now().await;
+        }
+    }
+    let Reply::Failed { problem, outcome, .. } = site1.node.write(put(meta.as_str())).await else {
+        panic!("there is no place for a third");
+    };
+    assert_eq!((problem.code, outcome), (Code::StoreBusy, Outcome::NotExecuted));
+    slow.abort();
+    for write in waiting {
+        write.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_what_the_application_is_doing() {
+    let place = Place::new("site1");
+    let mut site1 = place.start();
+    let reply = tokio::spawn(site1.node.write(create()));
+    let (meta, execution) = site1.execution().await;
+    let calls = site1.node.core.calls.clone();
+    let under_way = calls.begin().expect("the agent runs");
+    let node = site1.node.clone();
+    let stopped = tokio::task::spawn_blocking(move || node.stop());
+    while !calls.is_stopping() {
+        tokio::task::yield_now().await;
+    }
+    assert!(calls.begin().is_none(), "nothing begins any more");
+    site1.answer(&meta, &execution, 201, Some("42"));
+    drop(under_way);
+    stopped.await.unwrap();
+    answered(reply.await.unwrap());
+    let again = place.crashed().start();
+    let set = again.set(meta.as_str()).unwrap();
+    assert!(set.job().is_none(), "nothing is in doubt");
+    assert_eq!(set.local(), Some(&LocalId::new("42")));
 }

@@ -169,7 +169,7 @@ impl Operator {
         let rules = profile.kind(service, kind);
         // Other sites make theirs under the same id where the application lets them.
         let name = (rules.id_rule() != IdRule::Server).then(|| id.clone());
-        let recognise = draft::recognise(&rules, name.is_some());
+        let recognise = draft::recognise(rules.recognise(name.is_some()));
         let new_id = match &name {
             Some(_) => NewId::Given(mint::uuid(surroundings)),
             None => mint::new_id(surroundings, &self.core.site, service.as_str(), kind)?,

@@ -362,8 +362,14 @@ fn an_operation_goes_on_with_the_credential_that_it_is_given() {
         let id = &list.operations[0].id;
         let operation = operator.operation(id).await.unwrap();
         assert!(operation.has_credential && operation.why.is_some());
-        assert_eq!(operation.sites[0].state, SiteState::Held);
+        assert_eq!(operation.sites[0].state, SiteState::NeedsCredentials);
         hides_credentials(&operation);
+        let told = |set: &SetDetail| set.replicas[1].waiting == Some(OperationState::NeedsCredentials);
+        let elsewhere = mesh.until("site1", &meta, told).await;
+        assert_eq!(elsewhere.replicas[1].operation.as_ref(), Some(id));
+        assert_eq!(elsewhere.replicas[1].state, ReplicaState::Pending);
+        let elsewhere = mesh.at("site1").operation(id).await.unwrap();
+        assert_eq!(elsewhere.sites[1].state, SiteState::NeedsCredentials);
 
         let wrong = Credential([("x-colour".to_owned(), "blue".to_owned())].into());
         refused(operator.retry(id, &wrong).await, Code::BadRequest);
@@ -425,6 +431,9 @@ fn what_is_given_up_leaves_a_replica_that_can_be_repaired() {
         let meta = mesh.order(&["site1", "site2"], &order("tea")).await;
         mesh.app("site2").fail("PUT", Some(Fault::Status(403)));
         mesh.change("site1", &meta, "PUT", &order("coffee")).await;
+        let told = |set: &SetDetail| set.replicas[1].waiting == Some(OperationState::Blocked);
+        let elsewhere = mesh.until("site1", &meta, told).await;
+        assert_eq!(elsewhere.replicas[1].status, Some(403));
         let blocked = |set: &SetDetail| {
             set.waiting
                 .first()
@@ -434,10 +443,17 @@ fn what_is_given_up_leaves_a_replica_that_can_be_repaired() {
         let operation = &set.waiting[0];
         assert_eq!(operation.status, Some(403));
         let operator = mesh.at("site2");
-        operator.abandon(&operation.id).await.unwrap();
+        // It is tried again every few milliseconds, and cannot be given up meanwhile.
+        let given_up = async {
+            while operator.abandon(&operation.id).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(mesh::PATIENCE, given_up).await.unwrap();
         let degraded = mesh
             .until("site1", &meta, |set| set.set.state == SetState::Degraded)
             .await;
+        assert_eq!(degraded.replicas[1].waiting, None);
         assert_eq!(degraded.replicas[1].state, ReplicaState::Degraded);
         assert_eq!(degraded.replicas[1].status, Some(403));
         // It has its outcome at all sites, and may be kept no longer.

@@ -3,11 +3,11 @@
 mod conflicts;
 mod operations;
 
-use cheops_replica::{Member, OpId, Phase, Set, Standing, Vector};
+use cheops_replica::{Degraded, Member, OpId, Phase, Set, Standing, Vector, Wait};
 use cheops_types::SiteName;
 
 use crate::{
-    model::{Replica, ReplicaState, SetDetail, SetState, SetSummary},
+    model::{OperationState, Replica, ReplicaState, SetDetail, SetState, SetSummary},
     operation_ref::OperationRef,
 };
 
@@ -21,6 +21,14 @@ const WAITING_MAX: usize = 100;
 pub(super) struct View<'s> {
     pub(super) here: &'s SiteName,
     pub(super) set: &'s Set,
+}
+
+/// What keeps a replica from following.
+#[derive(Default)]
+struct Trouble {
+    operation: Option<String>,
+    status: Option<u16>,
+    waiting: Option<OperationState>,
 }
 
 impl<'s> View<'s> {
@@ -107,16 +115,15 @@ impl<'s> View<'s> {
             Some(_) if is_pending => ReplicaState::Pending,
             Some(_) => ReplicaState::Ok,
         };
-        let degraded = set.degraded();
+        let trouble = self.trouble(set.degraded(), set.waits().first());
         Replica {
             site: self.here.clone(),
             here: true,
             local_id: set.local().map(ToString::to_string),
             state,
-            operation: degraded.and_then(|degraded| Some(self.number(degraded.operation.as_ref()?))),
-            status: degraded
-                .map(|degraded| degraded.status)
-                .filter(|status| *status > 0),
+            operation: trouble.operation,
+            status: trouble.status,
+            waiting: trouble.waiting,
             held: count(set.held()),
             done: count(set.done()),
         }
@@ -141,17 +148,36 @@ impl<'s> View<'s> {
             Some(_) => ReplicaState::Ok,
         };
         let degraded = peer.and_then(|peer| peer.degraded.as_ref());
+        let trouble = self.trouble(degraded, peer.and_then(|peer| peer.waits.first()));
         Replica {
             site: site.clone(),
             here: false,
             local_id: set.remote(site).map(ToString::to_string),
             state,
-            operation: degraded.and_then(|degraded| Some(self.number(degraded.operation.as_ref()?))),
-            status: degraded
-                .map(|degraded| degraded.status)
-                .filter(|status| *status > 0),
+            operation: trouble.operation,
+            status: trouble.status,
+            waiting: trouble.waiting,
             held: peer.map_or(0, |peer| count(&peer.held)),
             done: peer.map_or(0, |peer| count(&peer.done)),
+        }
+    }
+
+    fn trouble(self, degraded: Option<&Degraded>, wait: Option<&Wait>) -> Trouble {
+        match (degraded, wait) {
+            (Some(degraded), _) => Trouble {
+                operation: degraded.operation.as_ref().map(|id| self.number(id)),
+                status: Some(degraded.status).filter(|status| *status > 0),
+                waiting: None,
+            },
+            (None, Some(wait)) => {
+                let (waiting, status) = operations::waiting(wait.why);
+                Trouble {
+                    operation: Some(self.number(&wait.operation)),
+                    status,
+                    waiting: Some(waiting),
+                }
+            }
+            (None, None) => Trouble::default(),
         }
     }
 

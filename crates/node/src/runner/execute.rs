@@ -3,7 +3,9 @@
 use std::io::Read as _;
 
 use bytes::Bytes;
-use cheops_replica::{self as replica, Attempt, Execution, Form, LocalId, Recognise, Record, Secret};
+use cheops_replica::{
+    self as replica, Attempt, Conditions, Execution, Form, LocalId, Recognise, Record, Secret,
+};
 use cheops_store::{Payload, PayloadRef};
 use cheops_types::{Outcome, Problem, SiteName};
 use tokio::task::spawn_blocking;
@@ -81,19 +83,26 @@ impl Hands {
         };
         let request = request_of(&execution.form);
         let kept = match request {
-            Some(request) => Some(self.body(set, others, request, caller, mark).await?),
+            Some(request) => {
+                let conditions = execution.conditions.as_ref();
+                Some(self.body(set, others, request, conditions, mark).await?)
+            }
             None => None,
         };
         let place = match caller {
             Some(_) => None,
             None => self.places.acquire().await.ok(),
         };
+        if caller.is_none() && self.core.calls.is_stopping() {
+            return Err(Unsent::Later);
+        }
         let credential = execution.credential.as_ref().or(stand_in);
         let content = kept.as_ref().map(|kept| kept.content.clone());
         let mut order = self
             .render(set, &execution.form, content, caller, mark, credential)
             .await?;
         if caller.is_none() {
+            add_conditions(&mut order.headers, execution.conditions.as_ref());
             self.add_credential(&mut order.headers, credential);
         }
         let scope = request.map_or("", |request| request.scope.as_str());
@@ -141,24 +150,25 @@ impl Hands {
         }
     }
 
-    /// The recorded body: in the spool or in memory, where it can be changed.
+    /// The recorded body, with its conditions where it has some: in the spool or in memory, where it can be
+    /// changed.
     async fn body(
         &self,
         set: &Record,
         others: &[SiteName],
         request: &replica::Request,
-        caller: Option<&Caller>,
+        conditions: Option<&Conditions>,
         mark: Mark,
     ) -> Result<Kept, Unsent> {
         let inline = |bytes: Bytes| Kept {
             content: Content::Inline(bytes),
             _payload: None,
         };
+        if let Some(conditional) = conditions.and_then(|conditions| conditions.body.as_deref()) {
+            return Ok(inline(Bytes::copy_from_slice(conditional)));
+        }
         let payload = match &request.body {
-            replica::Body::Inline(recorded) => {
-                let own = caller.and_then(|caller| caller.body.clone());
-                return Ok(inline(own.unwrap_or_else(|| Bytes::copy_from_slice(recorded))));
-            }
+            replica::Body::Inline(recorded) => return Ok(inline(Bytes::copy_from_slice(recorded))),
             replica::Body::Spooled { hash, bytes } => PayloadRef {
                 hash: (*hash).into(),
                 bytes: *bytes,
@@ -284,6 +294,19 @@ impl Hands {
             headers.push((name, value));
         }
     }
+}
+
+/// A repetition demands what its caller did: it must not overwrite what that had not seen.
+fn add_conditions(headers: &mut Headers, conditions: Option<&Conditions>) {
+    let conditions = conditions
+        .map(|conditions| &conditions.headers[..])
+        .unwrap_or_default();
+    headers.retain(|(found, _)| !conditions.iter().any(|(name, _)| name == found));
+    headers.extend(
+        conditions
+            .iter()
+            .map(|(name, value)| (name.clone(), Bytes::copy_from_slice(value))),
+    );
 }
 
 fn request_of(form: &Form) -> Option<&replica::Request> {

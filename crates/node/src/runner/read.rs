@@ -21,22 +21,36 @@ impl Reading {
     }
 }
 
+/// What a read for the engine gave.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Replica {
+    /// State and digest.
+    Here(Vec<u8>, Digest),
+    /// The application says that it has no such resource.
+    Missing,
+    Unknown,
+}
+
 impl Hands {
-    /// State and digest for the engine; none when the replica cannot be read.
-    pub(super) async fn read(
-        &self,
-        set: &Record,
-        local: &LocalId,
-        credential: Option<&Secret>,
-    ) -> Option<(Vec<u8>, Digest)> {
+    /// This site's replica for the engine. Without a credential a 404 may only mean that the application does not
+    /// show the resource to strangers; to forget its local id then would lose it.
+    pub(super) async fn read(&self, set: &Record, local: &LocalId, credential: Option<&Secret>) -> Replica {
         let _place = self.places.acquire().await;
-        let answer = self.get(set, local, credential).await?;
-        if answer.status != 200 {
-            return None;
+        let Some(answer) = self.get(set, local, credential).await else {
+            return Replica::Unknown;
+        };
+        match answer.status {
+            200 => match self.reading(set, local, &answer.body) {
+                Some(reading) => {
+                    let digest = reading.digest();
+                    Replica::Here(reading.portable, digest)
+                }
+                None => Replica::Unknown,
+            },
+            410 => Replica::Missing,
+            404 if credential.is_some() => Replica::Missing,
+            _ => Replica::Unknown,
         }
-        let reading = self.reading(set, local, &answer.body)?;
-        let digest = reading.digest();
-        Some((reading.portable, digest))
     }
 
     /// The application's answer to a read of the replica.

@@ -273,7 +273,7 @@ fn must_read(address: &Address<'_>, request: &Request) -> bool {
         .find(|(name, _)| name.eq_ignore_ascii_case("content-type"))
         .map(|(_, value)| value.as_str());
     let effect: Effect = address.effect(&request.method, content_type);
-    address.rules().reads_request_body(&effect)
+    address.reads_request_body(&effect)
 }
 
 fn of_rendered(rendered: glue::Rendered) -> Order {

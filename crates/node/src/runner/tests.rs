@@ -2,7 +2,8 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use cheops_replica::{
-    Attempt, Body, Execution, Form, Found, LocalId, MetaId, Recognise, Record, Request, Secret, Token,
+    Attempt, Body, Conditions, Execution, Form, Found, LocalId, MetaId, Recognise, Record, Request, Secret,
+    Token,
 };
 use cheops_store::PayloadRef;
 use cheops_types::Outcome;
@@ -44,6 +45,7 @@ fn execution(recognise: Recognise, form: Form) -> Execution {
         token: TOKEN,
         recognise,
         form,
+        conditions: None,
         credential: None,
     }
 }
@@ -136,7 +138,10 @@ fn the_first_execution_is_the_callers_own_and_its_answer_waits_for_it() {
         ]
         .map(|(name, value)| (name.to_owned(), Bytes::from(value)))
         .to_vec(),
-        body: Some(Bytes::from_static(br#"{"id":0,"n":2,"version":1}"#)),
+    };
+    let conditions = Conditions {
+        headers: vec![("if-match".to_owned(), b"\"1\"".to_vec())],
+        body: Some(br#"{"id":0,"n":2,"version":1}"#.to_vec()),
     };
     let waiter = lab.core.waiting.register(TOKEN, caller);
     let put = || Form::Repeat {
@@ -144,7 +149,11 @@ fn the_first_execution_is_the_callers_own_and_its_answer_waits_for_it() {
         local: LocalId::new("7"),
     };
     let set = record("A", "order", "4000000000000009");
-    let attempt = execute(&lab, &application, &set, execution(Recognise::Nothing, put()));
+    let conditional = || Execution {
+        conditions: Some(conditions.clone()),
+        ..execution(Recognise::Nothing, put())
+    };
+    let attempt = execute(&lab, &application, &set, conditional());
     assert_eq!(attempt, answered(200, None));
     {
         let seen = application.seen.borrow();
@@ -160,13 +169,23 @@ fn the_first_execution_is_the_callers_own_and_its_answer_waits_for_it() {
     assert_eq!((told.status, &told.body[..]), (200, &br#"{"id":7}"#[..]));
     assert_eq!(told.headers, [("etag".to_owned(), Bytes::from_static(b"\"2\""))]);
 
-    // Once more, after a doubt: only what was recorded.
+    // Once more, after a doubt: what was recorded, and what its caller demanded.
+    let application = FakeApplication::answering([answer(412, &[], "")]);
+    execute(&lab, &application, &set, conditional());
+    {
+        let seen = application.seen.borrow();
+        assert_eq!(seen[0].header("if-match"), Some("\"1\""));
+        assert_eq!(seen[0].header("authorization"), None);
+        assert_eq!(seen[0].body, r#"{"id":7,"n":2,"version":1}"#);
+    }
+    assert_eq!(waiter.take_answer(), None);
+
+    // At another site, or to restore the order: what was recorded.
     let application = FakeApplication::answering([answer(200, &[], "")]);
     execute(&lab, &application, &set, execution(Recognise::Nothing, put()));
     let seen = application.seen.borrow();
     assert_eq!(seen[0].header("if-match"), None);
     assert_eq!(seen[0].body, r#"{"id":7,"n":2}"#);
-    assert_eq!(waiter.take_answer(), None);
 }
 
 #[test]
@@ -206,10 +225,7 @@ fn a_settable_id_is_the_sets() {
 fn what_cannot_carry_its_marker_is_refused_and_told() {
     let lab = Lab::new("a");
     let application = FakeApplication::answering([answer(201, &[], "")]);
-    let caller = Caller {
-        headers: Vec::new(),
-        body: None,
-    };
+    let caller = Caller::default();
     let waiter = lab.core.waiting.register(TOKEN, caller);
     let create = Form::Create {
         request: request("POST", "/orders", "no json"),
@@ -278,7 +294,9 @@ fn state_travels_from_one_replica_to_another() {
     let application = FakeApplication::answering([answer(200, &[], r#"{"id":7,"item":5,"n":1,"ref":"x"}"#)]);
     let read = hands(&here, &application);
     let stand_in = credential(&here, "Bearer old");
-    let (state, digest) = lab::run(read.read(&set, &LocalId::new("7"), Some(&stand_in))).unwrap();
+    let Replica::Here(state, digest) = lab::run(read.read(&set, &LocalId::new("7"), Some(&stand_in))) else {
+        panic!("the replica is there");
+    };
     assert_eq!(application.seen.borrow()[0].line, "GET /orders/7");
     assert_eq!(
         application.seen.borrow()[0].header("authorization"),
@@ -323,7 +341,9 @@ fn state_travels_from_one_replica_to_another() {
     // Then both compare equal, though every id differs.
     let application = FakeApplication::answering([answer(200, &[], &body)]);
     let again = hands(&there, &application);
-    let (_, same) = lab::run(again.read(&set, &LocalId::new("70"), None)).unwrap();
+    let Replica::Here(_, same) = lab::run(again.read(&set, &LocalId::new("70"), None)) else {
+        panic!("the replica is there");
+    };
     assert_eq!(same, digest);
 }
 
@@ -340,8 +360,19 @@ fn what_cannot_be_read_is_nothing() {
     ] {
         let application = FakeApplication::answering([answer]);
         let hands = hands(&lab, &application);
-        assert_eq!(lab::run(hands.read(&set, &LocalId::new("7"), None)), None);
+        let read = lab::run(hands.read(&set, &LocalId::new("7"), None));
+        assert_eq!(read, Replica::Unknown);
     }
+}
+
+#[test]
+fn a_replica_that_its_application_does_not_have_is_missing() {
+    let lab = Lab::new("a");
+    let set = record("A", "order", "4000000000000009");
+    let application = FakeApplication::answering([answer(410, &[], "{}")]);
+    let hands = hands(&lab, &application);
+    let read = lab::run(hands.read(&set, &LocalId::new("7"), None));
+    assert_eq!(read, Replica::Missing);
 }
 
 #[test]
@@ -420,13 +451,7 @@ fn a_spooled_body_is_streamed_as_it_came() {
 fn a_long_answer_is_not_kept() {
     let lab = Lab::with("a", None, |limits| limits.replicated_answer_max_bytes = 10);
     let application = FakeApplication::answering([answer(200, &[], "12345678901")]);
-    let waiter = lab.core.waiting.register(
-        TOKEN,
-        Caller {
-            headers: Vec::new(),
-            body: None,
-        },
-    );
+    let waiter = lab.core.waiting.register(TOKEN, Caller::default());
     let put = Form::Repeat {
         request: request("PUT", "/orders/{id}", "{}"),
         local: LocalId::new("7"),
@@ -448,6 +473,10 @@ fn secrets_are_never_printed() {
         others: vec![site("b")],
         stand_in: Some(open.clone()),
         what: What::Execute(Execution {
+            conditions: Some(Conditions {
+                headers: vec![("if-match".to_owned(), b"hunter2".to_vec())],
+                body: Some(b"hunter2".to_vec()),
+            }),
             credential: Some(open),
             ..execution(
                 Recognise::Nothing,
@@ -460,7 +489,6 @@ fn secrets_are_never_printed() {
     };
     let caller = Caller {
         headers: vec![("authorization".to_owned(), Bytes::from_static(b"hunter2"))],
-        body: Some(Bytes::from_static(b"hunter2")),
     };
     let answer = crate::waiting::AppAnswer {
         status: 200,

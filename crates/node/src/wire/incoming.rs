@@ -11,7 +11,7 @@ use tracing::warn;
 use super::{CHECK, MESSAGES, READ, batch, parts};
 use crate::{core::Core, problems, rows, secret, sign};
 
-/// Everything below [`headers::PEER_REPLICATION_PATH`]. Messages are taken whole or not at all, and the
+/// Everything below [`headers::PEER_REPLICATION_PATH`]. Each message is taken whole or not at all, and the
 /// answer comes when they are durable.
 pub(crate) fn receive(
     core: &Arc<Core>,
@@ -65,13 +65,22 @@ pub(super) fn admit(core: &Core, from: &SiteName, body: &[u8]) -> Result<Vec<Mes
         let detail = format!("site `{from}` sent messages that cannot be read: {error}");
         Problem::new(Code::BadRequest, detail).at(&core.site)
     })?;
+    let mut refused = None;
+    messages.retain_mut(|message| {
+        let Err(reason) = verify(core, from, message) else {
+            return true;
+        };
+        // What is in it stays out of the log.
+        warn!(site = %from, set = %message.set, reason, "a message of a peer is refused");
+        refused = Some(reason);
+        false
+    });
+    // One message that is not accepted must not hold up the other sets that it travels with.
+    if let Some(reason) = refused.filter(|_| messages.is_empty()) {
+        let detail = format!("site `{}` refuses what site `{from}` sent: {reason}", core.site);
+        return Err(Problem::new(Code::PeerRefused, detail).at(&core.site));
+    }
     for message in &mut messages {
-        verify(core, from, message).map_err(|reason| {
-            // What is in it stays out of the log.
-            warn!(site = %from, set = %message.set, reason, "messages of a peer are refused");
-            let detail = format!("site `{}` refuses what site `{from}` sent: {reason}", core.site);
-            Problem::new(Code::PeerRefused, detail).at(&core.site)
-        })?;
         for credential in message.credentials_mut() {
             // One that cannot be kept is asked for again where the operation executes.
             *credential = credential

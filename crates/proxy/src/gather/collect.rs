@@ -19,11 +19,24 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    pub(super) fn none(memory: &Rc<Memory>) -> Self {
+    pub(crate) fn none(memory: &Rc<Memory>) -> Self {
         Self {
             memory: memory.clone(),
             bytes: 0,
         }
+    }
+
+    /// Takes room for what is read behind `before` bytes of a body, or says which bound that breaks.
+    pub(crate) fn take(&mut self, bytes: usize, before: usize, limits: &Limits) -> Result<(), Code> {
+        if before + bytes > limits.gather_body_max_bytes {
+            Limit::GatherBody.hit();
+            return Err(Code::BodyTooLarge);
+        }
+        if !self.grow(bytes, limits.gather_memory_max_bytes) {
+            Limit::GatherMemory.hit();
+            return Err(Code::GatherBusy);
+        }
+        Ok(())
     }
 
     /// Takes more; false when the core has no more.
@@ -69,14 +82,7 @@ async fn read(mut body: Body, memory: &Rc<Memory>, limits: &Limits) -> Result<(B
         let Ok(data) = frame.map_err(|_| Code::PeerFailed)?.into_data() else {
             continue;
         };
-        if whole.len() + data.len() > limits.gather_body_max_bytes {
-            Limit::GatherBody.hit();
-            return Err(Code::BodyTooLarge);
-        }
-        if !held.grow(data.len(), limits.gather_memory_max_bytes) {
-            Limit::GatherMemory.hit();
-            return Err(Code::GatherBusy);
-        }
+        held.take(data.len(), whole.len(), limits)?;
         whole.extend_from_slice(&data);
     }
     Ok((whole.freeze(), held))

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use cheops_glue::{Address, MappedList, Own, Profile};
+use cheops_glue::{Address, Effect, MappedList, Own, Profile};
 use cheops_net::Body;
 use cheops_plan::Known;
 use cheops_types::{Code, Outcome, Problem, SiteName, VerbClass};
@@ -19,6 +19,7 @@ use super::{
     concern::AnswerIds,
     ids::{To, Translation},
     places::Places,
+    stream::{self, Read},
     unavailable,
 };
 use crate::{
@@ -174,7 +175,7 @@ pub(super) async fn show(
         }
         return Ok(response);
     }
-    let Some(address) = profile.address(&job.service.name, path) else {
+    let Some(address) = answered(job, path, &response) else {
         return Ok(response);
     };
     if !is_readable(&response) {
@@ -182,16 +183,25 @@ pub(super) async fn show(
     }
     let (mut head, body) = response.into_parts();
     let core = &job.core;
-    let (bytes, _held) = collect(body, &core.gather_memory, core.limits(), &core.clock)
-        .await
-        .map_err(|code| {
-            let detail = format!(
-                "the answer of service `{}` cannot be read: {}",
-                job.service.name,
-                code.title()
-            );
-            Problem::new(code, detail).at(job.here()).of(&job.service.name)
-        })?;
+    let read = if head.headers.contains_key(CONTENT_LENGTH) || body.size_hint().exact().is_some() {
+        let collected = collect(body, &core.gather_memory, core.limits(), &core.clock).await;
+        collected.map(|(bytes, held)| Read::Whole(bytes, held))
+    } else {
+        stream::read(core, body).await
+    };
+    let read = read.map_err(|code| {
+        let detail = format!(
+            "the answer of service `{}` cannot be read: {}",
+            job.service.name,
+            code.title()
+        );
+        Problem::new(code, detail).at(job.here()).of(&job.service.name)
+    })?;
+    let (bytes, _held) = match read {
+        Read::Whole(bytes, held) => (bytes, held),
+        // Whoever watches wants each event as it comes.
+        Read::Stream(body) => return Ok(Response::from_parts(head, body)),
+    };
     let list = job
         .list
         .as_ref()
@@ -218,6 +228,24 @@ pub(super) async fn show(
     head.headers
         .insert(CONTENT_LENGTH, HeaderValue::from(shown.len()));
     Ok(Response::from_parts(head, Body::full(shown)))
+}
+
+/// What an answer is about. That of an action is about the resource that acted, unless it made something.
+fn answered<'a>(job: &'a Job, path: &'a str, response: &Response<Body>) -> Option<Address<'a>> {
+    let (profile, service) = (&job.core.world.profile, &*job.service.name);
+    let concern = job.concern.as_ref();
+    let is_action = concern.is_some_and(|concern| matches!(concern.effect, Effect::Action { .. }))
+        && response.status() != StatusCode::CREATED
+        && !response.headers().contains_key(LOCATION);
+    let kind = concern.and_then(|concern| concern.kind.as_deref());
+    let acted = || {
+        let mut within = profile.within(service, path).into_iter();
+        within.find(|address| Some(&*address.kind) == kind)
+    };
+    is_action
+        .then(acted)
+        .flatten()
+        .or_else(|| profile.address(service, path))
 }
 
 /// Which items of a list are replicas, and of which sites.

@@ -84,6 +84,10 @@ pub(crate) fn answered(
 }
 
 impl Coordinator for Fake {
+    fn incarnation(&self) -> u64 {
+        1
+    }
+
     fn find(&self, service: &str, kind: &str, id: &str, _: &str) -> Result<Option<Known>, Problem> {
         let state = self.state.lock().unwrap();
         let found = state.sets.iter().find(|(in_service, of_kind, known)| {

@@ -1,6 +1,11 @@
 //! Reads: ids on the way in and out, and who answers.
 
-use std::sync::Arc;
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    net::TcpStream,
+    sync::Arc,
+    time::Duration,
+};
 
 use cheops_glue::Profile;
 use cheops_types::PlanKind;
@@ -41,6 +46,22 @@ fn callers_see_the_meta_id_by_either_id() {
         assert_eq!((seen.len(), seen[0].target.as_str()), (1, "/orders/42"));
         assert_eq!(seen[0].header("accept-encoding"), Some("identity"));
     }
+}
+
+#[test]
+fn an_answer_without_an_end_passes_as_it_comes() {
+    let a = one(|_| Answer::json(200, "{\"event\":1}\n").with("transfer-encoding", "chunked"));
+    a.replication.know("A", "/orders", "m1", Some("42"), &["a", "b"]);
+    let mut stream = TcpStream::connect(a.public).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream
+        .write_all(b"GET /orders?watch=1 HTTP/1.1\r\nhost: test\r\n\r\n")
+        .unwrap();
+    let mut lines = BufReader::new(stream)
+        .lines()
+        .map(|line| line.expect("it comes in time"));
+    assert!(lines.next().unwrap().starts_with("HTTP/1.1 200"));
+    assert!(lines.any(|line| line == r#"{"event":1}"#));
 }
 
 #[test]

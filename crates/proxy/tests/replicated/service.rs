@@ -1,6 +1,7 @@
 //! A service of a site that answers what a test tells it, and keeps what it saw.
 
 use std::{
+    fmt::Write as _,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     sync::{Arc, Mutex},
@@ -92,9 +93,20 @@ fn answer(mut stream: &TcpStream, seen: &Mutex<Vec<Seen>>, react: &Reaction) -> 
         body,
     } = react(&request);
     seen.lock().unwrap().push(request);
-    let mut head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n", body.len());
+    let is_endless = headers.iter().any(|(name, _)| name == "transfer-encoding");
+    let mut head = format!("HTTP/1.1 {status} X\r\n");
+    if !is_endless {
+        write!(head, "content-length: {}\r\n", body.len()).unwrap();
+    }
     for (name, value) in headers {
         head.extend([&*name, ": ", &*value, "\r\n"]);
+    }
+    if is_endless {
+        let chunk = format!("{head}\r\n{:x}\r\n{body}\r\n", body.len());
+        stream.write_all(chunk.as_bytes()).ok()?;
+        // Until whoever asked has had enough.
+        let _ = reader.read(&mut [0]);
+        return None;
     }
     stream.write_all(format!("{head}\r\n{body}").as_bytes()).ok()
 }

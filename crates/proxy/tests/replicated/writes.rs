@@ -73,6 +73,22 @@ fn a_change_by_either_id_becomes_an_operation() {
 }
 
 #[test]
+fn an_action_answers_with_the_resource_and_a_create_within_it_with_another() {
+    let a = one(silent);
+    a.replication.know("A", "/orders", "m", Some("42"), &["a", "b"]);
+    let made: &[(&str, &'static str)] = &[("location", "/orders/42/parts/42")];
+    for (path, status, headers, expect) in [
+        ("ship", 200, &[][..], r#"{"id":"m"}"#),
+        ("parts", 201, made, r#"{"id":42}"#),
+    ] {
+        let reply = answered(status, headers, r#"{"id":42}"#, told(visits()));
+        a.replication.reply(reply);
+        let answer = a.send(&format!("POST /orders/m/{path}"), "{}");
+        assert_eq!((answer.status, answer.body.as_str()), (status, expect), "{path}");
+    }
+}
+
+#[test]
 fn a_deleted_resource_is_still_shown_by_its_meta_id() {
     let a = one(silent);
     a.replication.know("A", "/orders", "m", Some("42"), &["a", "b"]);

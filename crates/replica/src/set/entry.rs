@@ -71,6 +71,8 @@ pub enum Why {
     NeedsCredentials,
     /// Its time is too far ahead of this site's clock.
     Quarantined,
+    /// It may have executed, and an operator must say. Only told: at the site itself the job says so.
+    InDoubt,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

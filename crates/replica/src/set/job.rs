@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{OpId, Operation, Recognise, Secret, Token, Vector};
+use crate::{Conditions, OpId, Operation, Recognise, Secret, Token, Vector};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
@@ -31,6 +31,8 @@ pub enum Work {
     /// A write accepted here. It becomes an operation of the set when it succeeds.
     Accept {
         op: Box<Operation>,
+        #[serde(default)]
+        conditions: Option<Conditions>,
         credential: Option<Secret>,
         /// The client has its answer, or nobody waits for it.
         answered: bool,

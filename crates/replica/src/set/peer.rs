@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Wait;
 use crate::{Degraded, Digest, LocalId, Vector};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -18,6 +19,9 @@ pub struct Peer {
     /// Its own word on its replica.
     pub local: Option<LocalId>,
     pub degraded: Option<Degraded>,
+    /// What the first of its operations wait for that do not just wait for their turn.
+    #[serde(default)]
+    pub waits: Vec<Wait>,
     /// It has left the set in good order.
     pub left: bool,
     /// What was sent to it and may be on its way.

@@ -34,6 +34,7 @@ impl Set {
             install: self.install.clone(),
             check: self.check,
             digest: self.digest.clone(),
+            repair: self.repair.clone(),
         }
     }
 

@@ -182,7 +182,7 @@ impl Set {
             _ => None,
         });
         // Only what could begin then: waking for what waits for something else would never end.
-        let is_free = self.job.is_none() && self.standing != Standing::Expelled;
+        let is_free = self.job.is_none() && self.standing == Standing::Member;
         let install = self.install.as_ref().filter(|_| is_free);
         let redo = self.log.values().find(|entry| entry.redo);
         let entries = self.log.values().filter_map(|entry| match entry.state {

@@ -81,13 +81,15 @@ impl Step<'_> {
         if !self.needs_are_met(&draft.needs) {
             return false;
         }
-        let Some(draft) = self.set.queue.pop_front() else {
+        let Some(mut draft) = self.set.queue.pop_front() else {
             return false;
         };
+        let conditions = draft.conditions.take();
         let (op, credential) = self.record(draft);
         if op.verb.is_for_application() {
             let work = Work::Accept {
                 op: Box::new(op),
+                conditions,
                 credential,
                 answered: false,
             };
@@ -107,7 +109,11 @@ impl Step<'_> {
         let seq = self.set.held.last(&author) + 1;
         let mut verb = draft.verb;
         if let Verb::Join { site, stay } = &mut verb {
-            let next = self.set.passages.get(site).map_or(1, |passage| passage.stay + 1);
+            let next = self
+                .set
+                .passages
+                .get(site)
+                .map_or(1, |passage| passage.stay.saturating_add(1));
             *stay = self.set.members.get(site).map_or(next, |member| member.stay);
         }
         let op = Operation {
@@ -171,6 +177,7 @@ impl Step<'_> {
             recognise: conflict.loser.recognise,
             needs: conflict.loser.needs.clone(),
             request: conflict.loser.request.clone(),
+            conditions: None,
             credential,
         };
         self.request(again);

@@ -38,6 +38,7 @@ pub fn adopt(
             scope: String::new(),
             caller: None,
         },
+        conditions: None,
         credential: None,
     });
     let id = op.id.clone();

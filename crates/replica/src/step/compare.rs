@@ -10,6 +10,9 @@ impl Step<'_> {
     pub(super) fn publish_digest(&mut self, digest: &Digest) {
         let at = self.set.done.clone();
         self.set.digest = Some((at.clone(), digest.clone()));
+        if let Some(repair) = self.set.repair.as_mut().filter(|repair| repair.at == at) {
+            repair.digest.get_or_insert_with(|| digest.clone());
+        }
         if std::mem::take(&mut self.set.check) {
             for site in self.set.others(&self.here().clone()) {
                 let content = Content::Digest {
@@ -28,8 +31,10 @@ impl Step<'_> {
         }
         self.set.peer(from).digest = Some((at, digest));
         if let Some(digest) = self.own_digest().cloned() {
-            // A replica that is degraded hears what it should be: it may have come to the same.
-            if self.set.peer(from).degraded.is_some() {
+            // A replica that is degraded hears what it should be: it may have come to the same. From the
+            // reference alone, or two that are degraded would answer each other for ever.
+            let is_reference = self.reference().as_ref() == Some(self.here());
+            if is_reference && self.set.peer(from).degraded.is_some() {
                 let at = self.set.done.clone();
                 self.send(from, Content::Digest { at, digest }, false);
             }
@@ -101,10 +106,34 @@ impl Step<'_> {
     }
 
     /// The reference's state, for a replica that differs from it.
-    pub(super) fn take_state(&mut self, at: Vector, state: Vec<u8>) {
+    pub(super) fn take_state(&mut self, at: Vector, state: Vec<u8>, digest: &Digest) {
         if at == self.set.done && self.set.is_quiet() && self.set.deleted.is_none() {
+            if self.own_digest() == Some(digest) {
+                // It was sent before a repair that has made the two the same.
+                if self.set.degraded.take().is_some() {
+                    self.tell_all();
+                }
+                return;
+            }
+            if self.is_beyond_repair() {
+                self.degrade(None, 0);
+                return self.tell_all();
+            }
             self.set.install = Some(self.repair(at, Some(state)));
         }
+    }
+
+    /// Whether this replica took the state already and is what it was after that: to set it again would
+    /// change nothing, for ever.
+    fn is_beyond_repair(&self) -> bool {
+        let repaired = self
+            .set
+            .repair
+            .as_ref()
+            .filter(|repair| repair.at == self.set.done);
+        repaired
+            .and_then(|repair| repair.digest.as_ref())
+            .is_some_and(|digest| self.own_digest() == Some(digest))
     }
 
     /// The resource is deleted, and this site's application still has its replica.

@@ -1,7 +1,7 @@
 //! The state of another replica becomes this one's.
 
 use super::Step;
-use crate::{Attempt, LocalId, Outcome, Recognise, State, Vector};
+use crate::{Attempt, LocalId, Outcome, Recognise, State, Vector, set::Repair};
 
 impl Step<'_> {
     pub(super) fn install_ended(&mut self, attempt: Attempt) {
@@ -56,6 +56,13 @@ impl Step<'_> {
             self.set.local = Some(local.unwrap_or_else(|| self.chosen_id()));
         }
         self.set.degraded = None;
+        // A replica that was overwritten where it stood is compared again: not every state can be set.
+        let is_repair = install.at == self.set.done && install.state.is_some();
+        self.set.check |= is_repair;
+        self.set.repair = is_repair.then(|| Repair {
+            at: install.at.clone(),
+            digest: None,
+        });
         self.has_all_of(&install.at);
     }
 

@@ -106,7 +106,7 @@ impl Step<'_> {
     }
 
     fn expel(&mut self, op: &Operation, site: &SiteName) {
-        let epoch = op.epoch + 1;
+        let epoch = op.epoch.saturating_add(1);
         self.set.epoch = self.set.epoch.max(epoch);
         self.passes(op, site, None);
         if self.has_returned_since(op, site) {
@@ -114,6 +114,10 @@ impl Step<'_> {
         }
         if site == self.here() {
             self.set.standing = Standing::Expelled;
+            let after = op.after.clone();
+            let others: Vec<_> = self.set.peers.values().map(|peer| peer.held.clone()).collect();
+            let is_alone = |id: &OpId| !after.includes(id) && !others.iter().any(|held| held.includes(id));
+            self.keep_as_conflicts(is_alone);
             return;
         }
         self.set.members.remove(site);

@@ -36,6 +36,7 @@ impl Step<'_> {
             install.until_ms = 0;
         }
         if self.set.degraded.is_some() {
+            self.set.repair = None;
             self.reopen();
             self.set.check = true;
         }
@@ -50,11 +51,12 @@ impl Step<'_> {
         let kept = self.set.log.values().filter(|entry| entry.has_failed());
         let failed: Vec<_> = kept.map(|entry| entry.op.clone()).collect();
         let begins = |op: &Operation| matches!(op.verb, Verb::Create(_));
-        if self.set.local.is_none() && !failed.first().is_some_and(begins) {
+        let may_begin = |op: &Operation| begins(op) && self.needs_are_met(&op.needs);
+        if self.set.local.is_none() && !failed.first().is_some_and(may_begin) {
             return;
         }
         for op in failed {
-            let Some(followers) = self.followers(&op) else {
+            let Some(followers) = self.followers(&op).filter(|_| self.needs_are_met(&op.needs)) else {
                 continue;
             };
             for id in std::iter::once(op.id).chain(followers) {

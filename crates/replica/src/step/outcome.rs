@@ -20,6 +20,7 @@ impl Step<'_> {
                 op,
                 credential,
                 answered,
+                ..
             } => self.accept_ended(&job, *op, credential, answered, attempt),
             Work::Replay { id } => self.replay_ended(&job, &id, attempt),
             Work::Install => self.install_ended(attempt),
@@ -46,6 +47,13 @@ impl Step<'_> {
     ) {
         // After an attempt of unknown end, a refusal does not say that nothing has happened.
         let was_in_doubt = job.tries > 0;
+        let is_conditional = matches!(
+            job.work,
+            Work::Accept {
+                conditions: Some(_),
+                ..
+            }
+        );
         match attempt {
             Attempt::Answered { status, local } => match self.reading(&op, status) {
                 Reading::Done => {
@@ -54,11 +62,17 @@ impl Step<'_> {
                     self.accepted(op, credential, status, answered);
                 }
                 Reading::Unknown => self.accept_in_doubt(&op, answered, Some(status)),
-                Reading::Retry | Reading::NeedsCredentials if was_in_doubt => {
+                // A condition that does not hold now will not hold later: to ask again would never end.
+                Reading::Retry | Reading::NeedsCredentials
+                    if was_in_doubt && !(is_conditional && matches!(status, 409 | 412)) =>
+                {
                     self.accept_in_doubt(&op, answered, Some(status));
                 }
                 _ if was_in_doubt && matches!(op.verb, Verb::Create(_)) => self.set_phase(Phase::Stuck),
                 _ => {
+                    // Either the first attempt executed, so that its own condition no longer holds, or it was
+                    // refused both times. Nobody was told that it had executed, so it is no operation; the
+                    // comparison finds what it may have left here, and makes the replicas equal.
                     self.set.check |= was_in_doubt;
                     self.dropped(&op, answered, Answer::Refused { status });
                 }
@@ -212,6 +226,7 @@ impl Step<'_> {
                 op,
                 credential,
                 answered,
+                ..
             } => {
                 self.arrived(&op, local);
                 self.accepted(*op, credential, 200, answered);

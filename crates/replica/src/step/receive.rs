@@ -4,8 +4,8 @@ use cheops_types::SiteName;
 
 use super::Step;
 use crate::{
-    Carried, Content, Context, Effect, Event, Message, Report, Set, Site, Standing, State, Vector, Verb, Why,
-    step,
+    Author, Carried, Content, Context, Effect, Event, Message, MetaId, Report, Set, Site, Snapshot, Standing,
+    State, Vector, Verb, Why, step,
 };
 
 /// Takes a message about a set that this site does not know: the beginning of one, or nothing.
@@ -19,7 +19,10 @@ pub fn receive(site: &mut Site, message: Message, context: &Context<'_>) -> (Opt
             Verb::Create(birth) if birth.sites.contains(here) => Some(Set::born(&message.set, birth)),
             _ => None,
         }),
-        Content::Snapshot(snapshot) if snapshot.members.contains_key(here) => {
+        Content::Snapshot(snapshot)
+            if snapshot.members.contains_key(here)
+                && is_possible(site, &message.set, snapshot, &Vector::new()) =>
+        {
             Some(Set::new(snapshot.record.clone(), snapshot.members.clone()))
         }
         _ => None,
@@ -38,6 +41,17 @@ fn is_for_earlier_life(site: &Site, message: &Message) -> bool {
     message.incarnation != 0 && message.incarnation != site.incarnation()
 }
 
+/// Whether a snapshot can be true: it is of the set that it was sent for, and has no operations of this site
+/// that this site has not made.
+fn is_possible(site: &Site, set: &MetaId, snapshot: &Snapshot, held: &Vector) -> bool {
+    let mine = Author {
+        site: site.name().clone(),
+        incarnation: site.incarnation(),
+        stay: snapshot.members.get(site.name()).map_or(0, |me| me.stay),
+    };
+    snapshot.record.meta == *set && snapshot.at.last(&mine) <= held.last(&mine)
+}
+
 /// Tells a sender that this site's store has begun a new life.
 fn introduce(site: &Site, message: &Message) -> Effect {
     let report = Report {
@@ -49,6 +63,7 @@ fn introduce(site: &Site, message: &Message) -> Effect {
         degraded: None,
         left: false,
         ask: false,
+        waits: Vec::new(),
     };
     Effect::Send {
         to: message.from.clone(),
@@ -77,11 +92,20 @@ impl Step<'_> {
             self.tell.insert(from);
             return;
         }
+        if let Content::Snapshot(snapshot) = &content
+            && !is_possible(self.site, &self.set.record.meta, snapshot, &self.set.held)
+        {
+            return;
+        }
+        let is_stranger = !self.set.members.contains_key(&from);
         if let Content::Expelled = content {
+            // Only who is asked says so, and only members are.
+            if is_stranger {
+                return;
+            }
             self.learn_leaving(&from, &report);
             return self.told_expelled(epoch, &report);
         }
-        let is_stranger = !self.set.members.contains_key(&from);
         if is_stranger
             && self.set.held.is_empty()
             && let Content::Operations(carried) = content
@@ -125,7 +149,7 @@ impl Step<'_> {
                 self.tell.insert(from.clone());
             }
             Content::Digest { at, digest } => self.take_digest(&from, at, digest),
-            Content::State { at, state } => self.take_state(at, state),
+            Content::State { at, state, digest } => self.take_state(at, state, &digest),
             Content::Report | Content::Expelled => {}
         }
         if report.ask {
@@ -142,10 +166,12 @@ impl Step<'_> {
         let (done, incarnation) = (self.set.done.clone(), report.incarnation);
         let peer = self.set.peer(from);
         let before = (peer.held.clone(), peer.done.clone());
+        let mut has_news = false;
         peer.incarnation = incarnation;
         // A site that knows nothing of the set still needs to be brought in.
         if !(peer.needs_snapshot && report.held.is_empty()) {
             peer.learn(&report.held, &report.done, &done);
+            has_news = peer.learn_waits(report);
             // Of one that has lost its store, this is what tells it about its own replica.
             peer.local.clone_from(&report.local);
             peer.degraded.clone_from(&report.degraded);
@@ -154,6 +180,8 @@ impl Step<'_> {
         let moved = before != (peer.held.clone(), peer.done.clone());
         if moved {
             peer.tries = 0;
+        }
+        if moved || has_news {
             self.progress(from);
         }
         report.ask
@@ -203,6 +231,7 @@ impl Step<'_> {
     fn take(&mut self, carried: Vec<Carried>) {
         let now_ms = self.now_ms();
         let ahead_max_ms = self.context.tuning.ahead_max_ms;
+        let mine = self.set.author(self.site);
         for Carried { op, credential } in carried {
             if self.set.held.includes(&op.id) {
                 if let Some(entry) = self.set.entry_mut(&op.id)
@@ -212,7 +241,8 @@ impl Step<'_> {
                 }
                 continue;
             }
-            if !self.set.held.precedes(&op.id) {
+            // What this site has written comes from nowhere else.
+            if !self.set.held.precedes(&op.id) || op.id.author == mine {
                 continue;
             }
             let ahead = self.site.clock.witness(op.time, now_ms, ahead_max_ms).is_err();

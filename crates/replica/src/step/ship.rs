@@ -119,6 +119,7 @@ impl Step<'_> {
                 degraded: set.degraded.clone(),
                 left: set.standing == Standing::Left,
                 ask,
+                waits: set.waits(),
             },
             content,
         }

@@ -63,7 +63,7 @@ impl Step<'_> {
         };
         // It may have been a replica in motion when the read was decided, never when it ran: one
         // execution at a time.
-        self.serve(Some(&state));
+        self.serve(Some((&state, &digest)));
         self.publish_digest(&digest);
     }
 
@@ -85,17 +85,21 @@ impl Step<'_> {
     }
 
     /// Sends the state to those that want it.
-    pub(super) fn serve(&mut self, state: Option<&[u8]>) {
+    pub(super) fn serve(&mut self, state: Option<(&[u8], &Digest)>) {
         for site in self.set.others(&self.here().clone()) {
             match self.set.peer(&site).want.take() {
                 Some(Want::Snapshot) => {
-                    let snapshot = self.snapshot(&site, state.map(<[u8]>::to_vec));
+                    let snapshot = self.snapshot(&site, state.map(|(state, _)| state.to_vec()));
                     self.send(&site, Content::Snapshot(Box::new(snapshot)), true);
                 }
                 Some(Want::State) => {
-                    if let Some(state) = state.map(<[u8]>::to_vec) {
-                        let at = self.set.done.clone();
-                        self.send(&site, Content::State { at, state }, false);
+                    if let Some((state, digest)) = state {
+                        let content = Content::State {
+                            at: self.set.done.clone(),
+                            state: state.to_vec(),
+                            digest: digest.clone(),
+                        };
+                        self.send(&site, content, false);
                     }
                 }
                 None => {}

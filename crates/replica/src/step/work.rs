@@ -4,8 +4,8 @@ use cheops_types::SiteName;
 
 use super::Step;
 use crate::{
-    Effect, Entry, Execution, Form, LocalId, Need, OpId, Operation, Outcome, Phase, Presence, Recognise, Relation,
-    Secret, Standing, State, Token, Verb, Why, Work, relation,
+    Effect, Entry, Execution, Form, LocalId, Need, OpId, Operation, Outcome, Phase, Presence, Recognise,
+    Relation, Secret, Standing, State, Token, Verb, Why, Work, relation,
 };
 
 /// How a late operation fits in.
@@ -21,6 +21,7 @@ impl Step<'_> {
     /// Begins whatever can begin.
     pub(super) fn advance(&mut self) {
         if self.set.job.is_some() {
+            self.refuse_behind_doubt();
             return self.resolve_doubt();
         }
         if self.set.standing != Standing::Member {
@@ -247,6 +248,10 @@ impl Step<'_> {
             return;
         };
         let ticket = job.ticket;
+        let conditions = match &job.work {
+            Work::Accept { conditions, .. } => conditions.clone(),
+            _ => None,
+        };
         let Some((token, recognise, form, credential)) = self.order(&job.work) else {
             self.set.job = None;
             return;
@@ -257,6 +262,7 @@ impl Step<'_> {
                 token,
                 recognise,
                 form,
+                conditions,
                 credential,
             }));
         } else if let Some(local) = self.set.local.clone() {
@@ -363,6 +369,22 @@ impl Step<'_> {
                 op.is_some_and(|op| op.verb.is_idempotent() || op.recognise == Recognise::Key)
             }
             _ => true,
+        }
+    }
+
+    /// What waits behind an execution that only an operator can settle has certainly not executed: another
+    /// site may take it.
+    fn refuse_behind_doubt(&mut self) {
+        if self.set.in_doubt().is_none() {
+            return;
+        }
+        let (refused, kept) = std::mem::take(&mut self.set.queue)
+            .into_iter()
+            .partition::<Vec<_>, _>(|draft| draft.verb.is_for_application());
+        self.set.queue = kept.into();
+        for draft in refused {
+            let answer = crate::Answer::NotHere(crate::Reason::InDoubt);
+            self.answer(draft.token, answer);
         }
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct Asked {
     pub(crate) execute: Vec<Execution>,
     pub(crate) read: Vec<u64>,
     pub(crate) answers: Vec<Answer>,
+    /// Callers that are to hear how far their writes are.
+    pub(crate) progress: Vec<Token>,
 }
 
 pub(crate) fn name(text: &str) -> SiteName {
@@ -41,6 +43,7 @@ fn asked(effects: Vec<Effect>) -> Asked {
             Effect::Execute(execution) => asked.execute.push(execution),
             Effect::Read { ticket, .. } => asked.read.push(ticket),
             Effect::Answer { answer, .. } => asked.answers.push(answer),
+            Effect::Progress { token, .. } => asked.progress.push(token),
             _ => {}
         }
     }
@@ -76,6 +79,7 @@ impl Lab {
                 scope: String::new(),
                 caller: None,
             },
+            conditions: None,
             credential: None,
         }
     }

@@ -169,3 +169,55 @@ fn a_name_that_is_taken_degrades_until_it_is_claimed() {
     assert_eq!(lab.states["b"], b"ours");
     assert!(lab.set("b").degraded().is_none());
 }
+
+/// `b` is compared with `a`, from which it differs; its application takes any state and keeps what it has.
+fn compared(lab: &mut Lab) {
+    let mut asked = vec![("b", lab.step("b", Event::Check))];
+    let mut rounds = 0;
+    while let Some((at, now)) = asked.pop() {
+        rounds += 1;
+        assert!(rounds < 50, "it never ends");
+        if !now.execute.is_empty() {
+            let next = lab.answer(at, &now, 200);
+            lab.states.insert("b".into(), b"its own".to_vec());
+            asked.push((at, next));
+        }
+        for ticket in now.read {
+            let state = lab.states[at].clone();
+            let state = Some((state.clone(), cheops_replica::Digest(state)));
+            asked.push((at, lab.step(at, Event::Read { ticket, state })));
+        }
+        for (to, message) in now.sent {
+            let to = if to == "a" { "a" } else { "b" };
+            asked.push((to, lab.step(to, Event::Message(message))));
+        }
+    }
+}
+
+#[test]
+fn a_difference_that_no_state_mends_ends_as_degraded() {
+    let mut lab = Lab::created(&["a", "b"]);
+    lab.states.insert("a".into(), b"as it should be".to_vec());
+    lab.states.insert("b".into(), b"its own".to_vec());
+    let overwrites = |lab: &Lab| {
+        let is_overwrite =
+            |execution: &&cheops_replica::Execution| matches!(execution.form, Form::Overwrite { .. });
+        lab.executed.iter().filter(is_overwrite).count()
+    };
+    compared(&mut lab);
+    assert_eq!(overwrites(&lab), 1);
+    assert!(lab.set("b").degraded().is_some());
+    assert!(lab.set("a").peer_view(&name("b")).unwrap().degraded.is_some());
+    // Whoever asks again hears the same.
+    compared(&mut lab);
+    assert_eq!(overwrites(&lab), 1);
+    // It changed behind the agent's back: that can be mended, or at least tried.
+    lab.states.insert("b".into(), b"something else".to_vec());
+    compared(&mut lab);
+    assert_eq!(overwrites(&lab), 2);
+    assert!(lab.set("b").degraded().is_some());
+    let retried = lab.step("b", Event::Retry);
+    lab.settle_at("b", retried);
+    assert_eq!(lab.states["b"], b"as it should be");
+    assert!(lab.set("b").degraded().is_none());
+}

@@ -1,6 +1,6 @@
 //! Sites that come and go.
 
-use cheops_replica::{Answer, Content, Event, Form, Recognise, Secret, Standing, Verb};
+use cheops_replica::{Answer, Cause, Content, Event, Form, Recognise, Secret, Standing, Verb};
 
 use crate::lab::{Lab, name};
 
@@ -78,4 +78,25 @@ fn a_removal_by_force_holds_against_a_leave_at_the_same_time() {
         assert!(lab.set(at).has_expelled(&name("c")), "at {at}");
         assert_eq!(lab.set(at).standing(), Standing::Member);
     }
+}
+
+#[test]
+fn a_site_that_hears_of_its_removal_as_an_operation_keeps_what_only_it_had() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    let draft = lab.replace();
+    lab.write("c", draft);
+    let expel = lab.record(Verb::Expel { site: name("c") });
+    let by_force = lab.step("a", Event::Request(expel));
+    // `b` is busy: it passes the removal on before it has executed it.
+    let draft = lab.replace();
+    lab.step("b", Event::Request(draft));
+    let (_, message) = by_force.sent.into_iter().find(|(to, _)| to == "b").unwrap();
+    let passed_on = lab.step("b", Event::Message(message));
+    let (_, message) = passed_on.sent.into_iter().find(|(to, _)| to == "c").unwrap();
+    lab.step("c", Event::Message(message));
+    assert_eq!(lab.set("c").standing(), Standing::Expelled);
+    let conflicts: Vec<_> = lab.set("c").conflicts().collect();
+    assert_eq!(conflicts.len(), 1);
+    assert_eq!(conflicts[0].cause, Cause::Expelled);
+    assert_eq!(conflicts[0].loser.id.author.site, name("c"));
 }

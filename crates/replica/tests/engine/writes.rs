@@ -254,3 +254,21 @@ fn the_table_of_answers() {
     check(&[500, 502, 504], Reading::Unknown);
     assert_eq!(default_reading(&op(Verb::Delete), 404), Reading::Done);
 }
+
+#[test]
+fn what_waits_behind_a_doubt_may_be_taken_over() {
+    let mut lab = Lab::created(&["a", "b"]);
+    let draft = lab.action();
+    let under_way = lab.step("a", Event::Request(draft));
+    let draft = lab.replace();
+    assert!(
+        lab.step("a", Event::Request(draft)).answers.is_empty(),
+        "it waits"
+    );
+    let ticket = under_way.execute[0].ticket;
+    let attempt = Attempt::Unknown;
+    let doubt = lab.step("a", Event::Executed { ticket, attempt });
+    let in_doubt = Answer::NotHere(Reason::InDoubt);
+    assert_eq!(doubt.answers, [Answer::Unknown { status: None }, in_doubt]);
+    assert_eq!(lab.set("a").queue().count(), 0);
+}

@@ -29,11 +29,7 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
             }
         }
     }
-    for op in operations.values() {
-        if let Verb::Dismiss { loser } = &op.verb {
-            expected.remove(loser);
-        }
-    }
+    expected.retain(|id| !world.oracle.dismissed.contains(&(meta.clone(), id.clone())));
     let members: Vec<_> = world.nodes[main].disk.sets[meta]
         .members()
         .keys()

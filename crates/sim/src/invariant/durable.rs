@@ -1,6 +1,6 @@
 //! No acknowledged operation is lost while a holder's disk survives.
 
-use cheops_replica::MetaId;
+use cheops_replica::{MetaId, Standing};
 
 use crate::World;
 
@@ -27,9 +27,16 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
             .get(meta)
             .and_then(|operations| operations.get(&id))
             .is_some_and(|op| !op.verb.is_for_application());
+        let is_dismissed = world.oracle.dismissed.contains(&(meta.clone(), id.clone()));
+        // A site that left in good order left it with the others; their disks may be the lost ones.
+        let author = world.node_of(&id.author.site).map(|at| &world.nodes[at]);
+        let has_left = author
+            .and_then(|node| node.set(meta))
+            .is_some_and(|set| set.standing() == Standing::Left);
         let excused = world.oracle.yielded.contains(meta)
             || world.oracle.lost.contains(&id.author.site)
-            || (world.oracle.forced.contains(meta) && (is_conflict || is_record));
+            || (has_left && !world.oracle.lost.is_empty())
+            || (world.oracle.forced.contains(meta) && (is_conflict || is_dismissed || is_record));
         if !excused {
             world
                 .oracle

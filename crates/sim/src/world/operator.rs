@@ -83,7 +83,7 @@ impl World {
     }
 
     /// The sets that are not at rest, as all their sites see them.
-    fn unrest(&self) -> String {
+    pub(super) fn unrest(&self) -> String {
         let is_calm = |node: &Node, set: &Set| match set.standing() {
             Standing::Member => set.is_settled(&node.name) && set.members().contains_key(&node.name),
             Standing::Left => true,
@@ -108,6 +108,9 @@ impl World {
             for meta in sets {
                 self.settle(at, &meta);
                 self.bring_credentials(at, &meta);
+                if round > PATIENCE {
+                    self.give_up_on_missing(at, &meta);
+                }
                 let node = &self.nodes[at];
                 let set = node.disk.sets.get(&meta);
                 if set.is_some_and(|set| !set.is_settled(&node.name) || set.degraded().is_some()) {
@@ -118,6 +121,17 @@ impl World {
         }
         for meta in self.sets() {
             self.reunite(&meta, round > PATIENCE);
+        }
+    }
+
+    /// What is for a replica that its application does not have will not execute: a repair has to make it first.
+    fn give_up_on_missing(&mut self, at: usize, meta: &MetaId) {
+        let is_missing = |state| state == State::Waiting(Why::Blocked { status: 404 });
+        let set = self.nodes[at].set(meta);
+        let entry = set.and_then(|set| set.log().find(|entry| is_missing(entry.state)));
+        if let Some(operation) = entry.map(|entry| entry.op.id.clone()) {
+            self.oracle.copied.insert(meta.clone());
+            self.drive(at, meta, Event::Abandon { operation });
         }
     }
 
@@ -258,9 +272,13 @@ impl World {
             Standing::Left => member.is_some_and(|member| member.leaving.is_none() || is_impatient),
             Standing::Expelled => !was_let_in,
             Standing::Member => {
-                let main = &self.nodes[main].name;
-                let does_not_know = !set.members().contains_key(main) && is_impatient;
-                set.has_expelled(main) || does_not_know
+                let stays = |set: &Set| -> Vec<_> {
+                    let members = set.members().iter();
+                    members
+                        .map(|(site, member)| (site.clone(), member.stay))
+                        .collect()
+                };
+                set.has_expelled(&self.nodes[main].name) || (is_impatient && stays(set) != stays(main_set))
             }
         };
         if main_set.has_expelled(&site) && set.standing() != Standing::Left {

@@ -27,8 +27,13 @@ pub(crate) fn build(repo: &Repo, profile: &str) -> Result<PathBuf> {
         "--profile",
         profile,
     ]))?;
+    Ok(built(repo, profile)?.join("cheops"))
+}
+
+/// Where cargo puts what it builds with a profile.
+pub(super) fn built(repo: &Repo, profile: &str) -> Result<PathBuf> {
     let dir = if profile == "dev" { "debug" } else { profile };
-    Ok(repo.target_dir()?.join(dir).join("cheops"))
+    Ok(repo.target_dir()?.join(dir))
 }
 
 pub(super) fn start(

@@ -59,12 +59,16 @@ impl Contender {
     }
 }
 
-/// The application behind every proxy: an nginx that answers about 100 bytes from memory.
-pub(super) fn start_upstream(core: usize, dir: &Path) -> Result<(SocketAddr, Server)> {
+/// About 100 bytes, always the same.
+pub(super) const PLAIN_BODY: &str =
+    r#"{"id": 1, "name": "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}"#;
+
+/// The application behind every proxy: an nginx that answers every path from memory. `body` may name nginx's
+/// variables.
+pub(super) fn start_upstream(core: usize, dir: &Path, body: &str) -> Result<(SocketAddr, Server)> {
     let dir = dir.join("upstream");
     fs::create_dir(&dir)?;
     let address = free_address()?;
-    let body = format!(r#"{{"id": 1, "name": "{}"}}"#, "x".repeat(78));
     let site = format!(
         "server {{ listen {address}; default_type application/json; location / {{ return 200 '{body}'; }} }}"
     );

@@ -7,8 +7,9 @@
 use std::{
     io::{Read as _, Write as _},
     os::unix::net::UnixStream,
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
+    thread,
     time::Duration,
 };
 
@@ -35,9 +36,16 @@ pub(crate) struct Args {
     /// Creates of each kind per distance
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(10..=10_000))]
     creates: u32,
+    /// Pause before each create, half as long to half as long again: the sites share this machine, and what
+    /// they still do for the last one would count for the next
+    #[arg(long, value_name = "MS", default_value_t = 50)]
+    pause_ms: u64,
     /// Cargo profile to build the agent with
     #[arg(long, default_value = "release")]
     profile: String,
+    /// An agent that is built already
+    #[arg(long, conflicts_with = "profile")]
+    agent: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -59,10 +67,13 @@ struct Line {
 }
 
 pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
-    let program = agent::build(repo, &args.profile)?;
+    let program = match &args.agent {
+        Some(path) => path.canonicalize()?,
+        None => agent::build(repo, &args.profile)?,
+    };
     let mut lines = Vec::new();
     for one_way_ms in &args.one_way_ms {
-        lines.extend(measure(&program, *one_way_ms, args.creates)?);
+        lines.extend(measure(&program, *one_way_ms, args)?);
     }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&lines)?);
@@ -90,7 +101,7 @@ pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
     })
 }
 
-fn measure(program: &Path, one_way_ms: u16, creates: u32) -> Result<Vec<Line>> {
+fn measure(program: &Path, one_way_ms: u16, args: &Args) -> Result<Vec<Line>> {
     eprintln!("five sites, {one_way_ms} ms one way between neighbours");
     let demo = Demo::of(program, SITES, one_way_ms * 2)?;
     let mut client = Client::connect(demo.entry)?;
@@ -100,12 +111,20 @@ fn measure(program: &Path, one_way_ms: u16, creates: u32) -> Result<Vec<Line>> {
     }
     let before = Commits::read(&demo.agents[0].admin)?;
     let mut times = SCOPES.map(|_| Vec::new());
-    for _ in 0..creates {
+    let mut pauses = 0;
+    for _ in 0..args.creates {
         for (at, (_, scope)) in SCOPES.iter().enumerate() {
+            pauses += 1;
+            thread::sleep(pause(args.pause_ms, pauses));
             times[at].push(create(&mut client, *scope)?.as_secs_f64() * 1e3);
         }
     }
-    let two_writes_ms = 2.0 * Commits::read(&demo.agents[0].admin)?.mean_ms_since(&before)?;
+    let after = Commits::read(&demo.agents[0].admin)?;
+    let two_writes_ms = 2.0 * after.mean_ms_since(&before)?;
+    eprintln!(
+        "{:.1} commits of the accepting site per replicated create",
+        (after.count - before.count) / f64::from(args.creates) / (SCOPES.len() - 1) as f64
+    );
     demo.stop()?;
     let times = times.map(Quartiles::of);
     let plain = times[0].median;
@@ -121,6 +140,14 @@ fn measure(program: &Path, one_way_ms: u16, creates: u32) -> Result<Vec<Line>> {
         }
     });
     Ok(lines.collect())
+}
+
+/// Spread evenly, so that what the other sites answer to earlier creates does not come at the same moment of
+/// every later one.
+fn pause(mean_ms: u64, number: u32) -> Duration {
+    const GOLDEN: f64 = 0.618_033_988_749_895;
+    let spread = (f64::from(number) * GOLDEN).fract();
+    Duration::from_millis(mean_ms).mul_f64(0.5 + spread)
 }
 
 fn create(client: &mut Client, scope: Option<&str>) -> Result<Duration> {
@@ -165,5 +192,21 @@ impl Commits {
             bail!("nothing was written to the store");
         }
         Ok((self.sum_s - earlier.sum_s) / count * 1e3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_are_spread_around_their_mean() {
+        let pauses: Vec<_> = (1..=100)
+            .map(|number| pause(50, number).as_secs_f64() * 1e3)
+            .collect();
+        assert!(pauses.iter().all(|ms| (25.0..75.0).contains(ms)));
+        let mean = pauses.iter().sum::<f64>() / 100.0;
+        assert!((mean - 50.0).abs() < 1.0, "{mean}");
+        assert_eq!(pause(0, 7), Duration::ZERO);
     }
 }

@@ -1,15 +1,17 @@
 //! One run of the load generator `wrk`, and what it says.
 
-use std::{net::SocketAddr, process::Command};
+use std::{net::SocketAddr, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
 
 /// What the clients do in one run.
 #[derive(Clone, Copy)]
-pub(super) struct Load {
+pub(super) struct Load<'a> {
     pub(super) core: usize,
     pub(super) connections: usize,
     pub(super) seconds: u64,
+    /// A script of `wrk` that makes up the requests; without one, all are `GET /`.
+    pub(super) script: Option<&'a Path>,
 }
 
 /// What the clients saw in one run.
@@ -22,14 +24,19 @@ pub(super) struct Seen {
     pub(super) p99_us: f64,
 }
 
-impl Load {
+impl Load<'_> {
     pub(super) fn run(self, target: SocketAddr) -> Result<Seen> {
-        let output = Command::new("timeout")
+        let mut command = Command::new("timeout");
+        command
             .arg((self.seconds + 30).to_string())
             .args(["taskset", "--cpu-list", &self.core.to_string()])
             .args(["wrk", "--threads", "1", "--latency"])
             .args(["--connections", &self.connections.to_string()])
-            .args(["--duration", &format!("{}s", self.seconds)])
+            .args(["--duration", &format!("{}s", self.seconds)]);
+        if let Some(script) = self.script {
+            command.arg("--script").arg(script);
+        }
+        let output = command
             .arg(format!("http://{target}/"))
             .output()
             .context("wrk cannot be started")?;

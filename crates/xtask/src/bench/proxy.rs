@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 
 use super::{
     agent,
-    contender::{Contender, Running, start_upstream},
+    contender::{Contender, PLAIN_BODY, Running, start_upstream},
     cpu::CpuTime,
     load::{Load, Seen},
     report::Report,
@@ -19,8 +19,8 @@ use super::{
 };
 use crate::repo::Repo;
 
-const PROXY_CORE: usize = 0;
-const LOAD_CORE: usize = 1;
+pub(super) const PROXY_CORE: usize = 0;
+pub(super) const LOAD_CORE: usize = 1;
 const BASELINE: Contender = Contender::Nginx;
 
 #[derive(clap::Args)]
@@ -75,7 +75,7 @@ pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
     };
 
     let dir = tempfile::tempdir()?;
-    let (upstream, _upstream_server) = start_upstream(LOAD_CORE, dir.path())?;
+    let (upstream, _upstream_server) = start_upstream(LOAD_CORE, dir.path(), PLAIN_BODY)?;
     let running = contenders
         .iter()
         .map(|contender| contender.start(PROXY_CORE, upstream, dir.path(), &agent))
@@ -84,6 +84,7 @@ pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
         core: LOAD_CORE,
         connections: args.connections as usize,
         seconds: args.seconds,
+        script: None,
     };
 
     for proxy in &running {
@@ -123,7 +124,7 @@ pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
     })
 }
 
-fn measure(proxy: &Running, load: Load) -> Result<Measure> {
+pub(super) fn measure(proxy: &Running, load: Load<'_>) -> Result<Measure> {
     let before = CpuTime::of(proxy.server.pid())?;
     let seen = load.run(proxy.address)?;
     let cpu_ns = CpuTime::of(proxy.server.pid())?.since(&before);

@@ -44,7 +44,7 @@ pub(super) struct Quartiles {
 
 impl Report {
     /// Each round holds the contenders' measures in the order of `contenders`.
-    pub(super) fn new(contenders: &[Contender], rounds: &[Vec<Measure>], load: Load) -> Self {
+    pub(super) fn new(contenders: &[Contender], rounds: &[Vec<Measure>], load: Load<'_>) -> Self {
         let figure = |at: usize, quantity: fn(&Measure) -> f64| Figure {
             value: Quartiles::of(rounds.iter().map(|round| quantity(&round[at])).collect()),
             ratio: Quartiles::of(
@@ -185,6 +185,7 @@ mod tests {
             core: 0,
             connections: 1,
             seconds: 1,
+            script: None,
         };
         let report = Report::new(&[Contender::Nginx, Contender::Cheops], &rounds, load);
         assert!((report.cpu_ratio(Contender::Cheops) - 1.1).abs() < 1e-9);

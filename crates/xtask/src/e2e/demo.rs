@@ -27,6 +27,8 @@ pub(crate) struct Agent {
     pub(crate) site: String,
     pub(crate) pid: u32,
     pub(crate) admin: PathBuf,
+    /// Its service B, as users reach it.
+    pub(crate) b: SocketAddr,
 }
 
 #[derive(Deserialize)]
@@ -124,5 +126,6 @@ fn agent(program: &Path, site: &Site) -> Result<Agent> {
         site: site.name.clone(),
         pid: status.pid,
         admin: site.admin.clone(),
+        b: site.services.b.public,
     })
 }

@@ -5,14 +5,14 @@ use std::fs;
 use anyhow::{Context, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Memory {
-    pub(super) resident_bytes: u64,
+pub(crate) struct Memory {
+    pub(crate) resident_bytes: u64,
     /// The most that was ever resident.
-    pub(super) peak_bytes: u64,
+    pub(crate) peak_bytes: u64,
 }
 
 impl Memory {
-    pub(super) fn of(pid: u32) -> Result<Self> {
+    pub(crate) fn of(pid: u32) -> Result<Self> {
         let path = format!("/proc/{pid}/status");
         let text = fs::read_to_string(&path).with_context(|| format!("{path} cannot be read"))?;
         Self::read(&text).with_context(|| format!("{path} tells nothing about memory"))

@@ -87,11 +87,16 @@ pub(in crate::cli) fn afterwards(after: &Afterwards) -> String {
 }
 
 fn replica(replica: &Replica) -> Vec<String> {
-    let note = match (replica.status, &replica.operation) {
+    let about = match (replica.status, &replica.operation) {
         (Some(status), Some(operation)) => format!("answered {status} to {operation}"),
         (Some(status), None) => format!("answered {status}"),
+        (None, Some(operation)) if replica.waiting.is_some() => operation.clone(),
         _ if replica.here => "here".to_owned(),
         _ => String::new(),
+    };
+    let note = match replica.waiting {
+        Some(waiting) => format!("{waiting}: {about}"),
+        None => about,
     };
     vec![
         replica.site.to_string(),
@@ -208,6 +213,22 @@ site1  ok        42        3     3     here
 site2  degraded  -         3     2     answered 422 to 72:site1.7.0.3
 ";
         assert_eq!(detail(&set(|_| {})), expected);
+    }
+
+    #[test]
+    fn a_replica_says_what_its_first_operation_waits_for() {
+        let note = |waiting: &str, status: Value| {
+            let shown = detail(&set(|set| {
+                set["replicas"][1]["waiting"] = json!(waiting);
+                set["replicas"][1]["status"] = status;
+            }));
+            let line = shown.lines().find(|line| line.starts_with("site2"));
+            line.unwrap().split_once(" 2     ").unwrap().1.to_owned()
+        };
+        let needy = note("needs-credentials", Value::Null);
+        assert_eq!(needy, "needs-credentials: 72:site1.7.0.3");
+        let blocked = note("blocked", json!(403));
+        assert_eq!(blocked, "blocked: answered 403 to 72:site1.7.0.3");
     }
 
     #[test]

@@ -129,6 +129,14 @@ async fn a_token_that_ends_while_a_site_is_away() {
     })
     .await;
     assert_eq!(names(&mesh, 2, NEW).await, ["first"]);
+    for operation in waiting(&mesh, 2).await {
+        let path = format!("/v1/operations/{}", operation["id"].as_str().unwrap());
+        until("site1 knows what site2 waits for", async || {
+            let (_, told) = mesh.site(1).look(&path).await;
+            told["sites"][1] == json!({ "site": "site2", "state": "needs-credentials" })
+        })
+        .await;
+    }
     search(&mesh, &[OLD]).await;
 
     for operation in waiting(&mesh, 2).await {

@@ -102,6 +102,10 @@ fn mistakes_about_ids() {
         "5:11: a range of integers has at least 1048576 numbers; every site gets a part of it: choose a wider one",
     );
     check_error(
+        "meta-id = { integer = [0, 9_999_999] }\n[[services.A.resources]]\nkind = \"line\"\ncollection = \"/lines\"\nmeta-id = { integer = [9_999_999, 99_999_999] }",
+        "9:11: the range overlaps with [0, 9999999] of another kind; use the very same range, or ranges that share nothing",
+    );
+    check_error(
         "chosen-by = \"client\"\nname = \"/n\"\nmeta-id = \"integer\"",
         "7:11: callers see the names that they chose, not meta-ids; remove `meta-id`",
     );

@@ -233,6 +233,8 @@ pub(super) fn answered(reply: Reply) -> (u16, Told) {
 #[derive(Debug, Clone, Default)]
 pub(super) struct App {
     pub(super) refuses: bool,
+    /// It knows no credential.
+    pub(super) locked: bool,
     pub(super) seen: Arc<Mutex<Vec<String>>>,
 }
 
@@ -286,6 +288,7 @@ fn called(node: &Node, app: &App, call: Call) {
     match call.what {
         What::Execute(execution) => {
             let (name, status, local) = match &execution.form {
+                _ if app.locked => ("locked", 401, None),
                 Form::Create { .. } | Form::CreateFrom { .. } if app.refuses => ("create", 422, None),
                 Form::Create { .. } | Form::CreateFrom { .. } => ("create", 201, Some("7")),
                 Form::Repeat { .. } => ("repeat", 200, None),

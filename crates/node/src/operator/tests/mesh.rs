@@ -32,7 +32,7 @@ use crate::{
 
 const NOW_S: u64 = 1_800_000_000;
 /// Far beyond what anything here takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) fn name(site: &str) -> SiteName {
     SiteName::new(site).unwrap()

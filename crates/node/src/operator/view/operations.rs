@@ -190,9 +190,16 @@ impl<'s> View<'s> {
             return vec![held(self.here.clone())];
         };
         let known = self.set.operation(&entry.op.id, self.here);
+        let why = |site: &SiteName| {
+            if site == self.here {
+                self.set.why(entry)
+            } else {
+                self.set.why_at(site, &entry.op.id)
+            }
+        };
         let state = |site: &SiteName| match () {
             () if known.done.contains(site) => SiteState::Done,
-            () if known.held.contains(site) => SiteState::Held,
+            () if known.held.contains(site) => why(site).map_or(SiteState::Held, held),
             () => SiteState::Unconfirmed,
         };
         self.members()
@@ -225,13 +232,7 @@ fn operation(item: Item<'_>) -> Option<&Operation> {
 fn logged_state(entry: &Entry) -> (OperationState, Option<u16>) {
     match entry.state {
         State::Done(_) if entry.redo => (OperationState::Waiting, None),
-        State::Waiting(why) => match why {
-            Why::Turn => (OperationState::Waiting, None),
-            Why::Retry { status } => (OperationState::Retry, status),
-            Why::Blocked { status } => (OperationState::Blocked, Some(status)),
-            Why::NeedsCredentials => (OperationState::NeedsCredentials, None),
-            Why::Quarantined => (OperationState::Quarantined, None),
-        },
+        State::Waiting(why) => waiting(why),
         State::Done(outcome) => match outcome {
             Outcome::Executed => (OperationState::Executed, None),
             Outcome::Covered => (OperationState::Covered, None),
@@ -243,6 +244,28 @@ fn logged_state(entry: &Entry) -> (OperationState, Option<u16>) {
             Outcome::Installed => (OperationState::Installed, None),
             Outcome::Noted => (OperationState::Noted, None),
         },
+    }
+}
+
+pub(super) fn waiting(why: Why) -> (OperationState, Option<u16>) {
+    match why {
+        Why::Turn => (OperationState::Waiting, None),
+        Why::Retry { status } => (OperationState::Retry, status),
+        Why::Blocked { status } => (OperationState::Blocked, Some(status)),
+        Why::NeedsCredentials => (OperationState::NeedsCredentials, None),
+        Why::Quarantined => (OperationState::Quarantined, None),
+        Why::InDoubt => (OperationState::InDoubt, None),
+    }
+}
+
+fn held(why: Why) -> SiteState {
+    match why {
+        Why::Turn => SiteState::Held,
+        Why::Retry { .. } => SiteState::Retry,
+        Why::Blocked { .. } => SiteState::Blocked,
+        Why::NeedsCredentials => SiteState::NeedsCredentials,
+        Why::Quarantined => SiteState::Quarantined,
+        Why::InDoubt => SiteState::InDoubt,
     }
 }
 

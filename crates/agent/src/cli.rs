@@ -6,6 +6,7 @@ mod conflicts;
 mod credential;
 mod ops;
 mod output;
+mod pages;
 mod replicas;
 mod scope;
 mod settings;

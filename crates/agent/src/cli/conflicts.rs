@@ -101,27 +101,9 @@ pub(super) fn run(admin: Option<&Path>, command: ConflictsCommand) -> anyhow::Re
 }
 
 fn ls(admin: Option<&Path>, args: &LsArgs) -> anyhow::Result<ExitCode> {
+    let filters = [("set", args.set.as_deref()), ("service", args.service.as_deref())];
     let client = client(admin, &args.ask)?;
-    let limit = args.limit as usize;
-    let mut all = ConflictList {
-        conflicts: Vec::new(),
-        next: None,
-    };
-    loop {
-        let missing = (limit - all.conflicts.len()).to_string();
-        let parameters = [
-            ("set", args.set.as_deref()),
-            ("service", args.service.as_deref()),
-            ("after", all.next.as_deref()),
-            ("limit", Some(missing.as_str())),
-        ];
-        let page: ConflictList = wait(client.get(&path(&["v1", "conflicts"], &parameters)))??;
-        all.conflicts.extend(page.conflicts);
-        all.next = page.next;
-        if all.next.is_none() || all.conflicts.len() >= limit {
-            break;
-        }
-    }
+    let all: ConflictList = super::pages::read(&client, "conflicts", &filters, args.limit as usize)?;
     show(&all, args.ask.json, || list(&all))
 }
 

@@ -147,28 +147,13 @@ fn decide(
 }
 
 fn ls(admin: Option<&Path>, args: &LsArgs) -> anyhow::Result<ExitCode> {
+    let filters = [
+        ("set", args.set.as_deref()),
+        ("service", args.service.as_deref()),
+        ("state", args.state.map(OperationState::as_str)),
+    ];
     let client = client(admin, &args.ask)?;
-    let limit = args.limit as usize;
-    let mut all = OperationList {
-        operations: Vec::new(),
-        next: None,
-    };
-    loop {
-        let missing = (limit - all.operations.len()).to_string();
-        let parameters = [
-            ("set", args.set.as_deref()),
-            ("service", args.service.as_deref()),
-            ("state", args.state.map(OperationState::as_str)),
-            ("after", all.next.as_deref()),
-            ("limit", Some(missing.as_str())),
-        ];
-        let page: OperationList = wait(client.get(&path(&["v1", "operations"], &parameters)))??;
-        all.operations.extend(page.operations);
-        all.next = page.next;
-        if all.next.is_none() || all.operations.len() >= limit {
-            break;
-        }
-    }
+    let all: OperationList = super::pages::read(&client, "operations", &filters, args.limit as usize)?;
     show(&all, args.ask.json, || {
         if all.operations.is_empty() && args.set.is_some() {
             return "no operations of this set are kept here".to_owned();

@@ -235,29 +235,14 @@ pub(super) fn run(admin: Option<&Path>, command: ReplicasCommand) -> anyhow::Res
 
 /// Pages until there are as many as asked for: one may be shorter than the agent was asked for.
 fn ls(admin: Option<&Path>, args: &LsArgs) -> anyhow::Result<ExitCode> {
+    let filters = [
+        ("service", args.service.as_deref()),
+        ("kind", args.kind.as_deref()),
+        ("state", args.state.map(SetState::as_str)),
+        ("site", args.site.as_ref().map(SiteName::as_str)),
+    ];
     let client = client(admin, &args.ask)?;
-    let limit = args.limit as usize;
-    let mut all = SetList {
-        sets: Vec::new(),
-        next: None,
-    };
-    loop {
-        let missing = (limit - all.sets.len()).to_string();
-        let parameters = [
-            ("service", args.service.as_deref()),
-            ("kind", args.kind.as_deref()),
-            ("state", args.state.map(SetState::as_str)),
-            ("site", args.site.as_ref().map(SiteName::as_str)),
-            ("after", all.next.as_deref()),
-            ("limit", Some(missing.as_str())),
-        ];
-        let page: SetList = wait(client.get(&path(&["v1", "replicas"], &parameters)))??;
-        all.sets.extend(page.sets);
-        all.next = page.next;
-        if all.next.is_none() || all.sets.len() >= limit {
-            break;
-        }
-    }
+    let all: SetList = super::pages::read(&client, "replicas", &filters, args.limit as usize)?;
     show(&all, args.ask.json, || show::list(&all))
 }
 

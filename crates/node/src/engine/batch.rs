@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cheops_glue::Kind;
 use cheops_replica::{
     Answer, Context, Draft, Effect, Event, Message, MetaId, Reason, Set, Site, Token, Tuning, adopt, create,
     receive, step,
@@ -245,17 +246,7 @@ impl<'e> Batch<'e> {
             return self.fail(token, Problem::new(Code::GlueIncomplete, detail).at(site));
         };
         self.ended.tokens.push((meta.clone(), token));
-        let rules = SiteRules {
-            kind: None,
-            cache: &self.engine.cache,
-            read: &self.read,
-        };
-        let context = Context {
-            now_ms: self.now_ms,
-            tuning: self.tuning,
-            rules: &rules,
-        };
-        let (set, effects) = begin(&mut self.record.site, &meta, &context);
+        let (set, effects) = self.with_context(None, |site, context| begin(site, &meta, context));
         self.enter(&meta, set, effects);
     }
 
@@ -273,8 +264,20 @@ impl<'e> Batch<'e> {
             }
             return Ok(());
         }
+        match self.with_context(None, |site, context| receive(site, message, context)) {
+            (Some(set), effects) => self.enter(&meta, set, effects),
+            (None, effects) => self
+                .ended
+                .releases
+                .extend(effects.into_iter().filter_map(Release::alone)),
+        }
+        Ok(())
+    }
+
+    /// What a step may know; `kind` where an answer of the application may have to be read.
+    fn with_context<R>(&mut self, kind: Option<&Kind>, act: impl FnOnce(&mut Site, &Context<'_>) -> R) -> R {
         let rules = SiteRules {
-            kind: None,
+            kind,
             cache: &self.engine.cache,
             read: &self.read,
         };
@@ -283,14 +286,7 @@ impl<'e> Batch<'e> {
             tuning: self.tuning,
             rules: &rules,
         };
-        match receive(&mut self.record.site, message, &context) {
-            (Some(set), effects) => self.enter(&meta, set, effects),
-            (None, effects) => self
-                .ended
-                .releases
-                .extend(effects.into_iter().filter_map(Release::alone)),
-        }
-        Ok(())
+        act(&mut self.record.site, &context)
     }
 
     /// A set that is new here.
@@ -363,17 +359,9 @@ impl<'e> Batch<'e> {
         let profile = self.engine.core.surroundings.profile();
         let record = held.kept.set.record();
         let kind = profile.kind(&record.service, &record.kind);
-        let rules = SiteRules {
-            kind: Some(&kind),
-            cache: &self.engine.cache,
-            read: &self.read,
-        };
-        let context = Context {
-            now_ms: self.now_ms,
-            tuning: self.tuning,
-            rules: &rules,
-        };
-        let effects = step(&mut self.record.site, &mut held.kept.set, event, &context);
+        let effects = self.with_context(Some(&kind), |site, context| {
+            step(site, &mut held.kept.set, event, context)
+        });
         self.engine.cache.put(meta.clone(), held);
         self.collect(meta, effects);
     }

@@ -60,6 +60,9 @@ pub struct Install {
     pub state: Option<Vec<u8>>,
     /// Of whoever let this site in.
     pub credential: Option<Secret>,
+    /// The application has answered a create of it, by now or long ago.
+    #[serde(default)]
+    pub made: bool,
     /// What the application said last.
     pub status: Option<u16>,
     pub tries: u32,

@@ -157,6 +157,7 @@ impl Step<'_> {
             at,
             state,
             credential: None,
+            made: false,
             status: None,
             tries: 0,
             until_ms: 0,

@@ -23,18 +23,27 @@ impl Step<'_> {
         let is_create = !is_delete && self.set.local.is_none();
         self.set.job = None;
         match status {
+            Some(200..=399) if is_create && install.recognise == Recognise::Key && !install.made => {
+                // It may be the answer of an earlier life of this store, to a replica that is gone or another
+                // state since: it is set to this one, which also tells whether it is there.
+                install.made = true;
+                self.set.local = Some(local.unwrap_or_else(|| self.chosen_id()));
+            }
             Some(200..=399) => self.installed(local),
             Some(404 | 410) if is_delete => self.installed(None),
             Some(404) if !is_create => {
                 // The replica that was to be overwritten is not there: it is made anew. The application may
                 // remember the token of the first time.
                 install.token = self.site.derive(install.token);
+                install.made = false;
                 self.set.local = None;
             }
             Some(409) if is_create && install.recognise == Recognise::ChosenId => {
                 // Its own work of an earlier attempt: it may not be this state, so it is set to it.
                 self.set.local = Some(self.chosen_id());
             }
+            // It is there; whether it is equal, the comparison finds out.
+            Some(400 | 405 | 409 | 413 | 415 | 422) if install.made => self.installed(None),
             Some(status) if matches!(status, 400 | 405 | 409 | 413 | 415 | 422) => {
                 self.install_refused(status);
             }

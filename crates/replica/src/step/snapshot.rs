@@ -221,6 +221,7 @@ impl Step<'_> {
             at: snapshot.at.clone(),
             state: snapshot.state,
             credential: snapshot.credential,
+            made: false,
             status: None,
             tries: 0,
             until_ms: 0,

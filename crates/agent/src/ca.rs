@@ -8,7 +8,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use cheops_mesh::{Credentials, IdentityError, MeshCa, Validity};
+use cheops_mesh::{Credentials, IdentityError, ListenerName, MeshCa, Validity};
 use cheops_types::SiteName;
 
 pub(crate) const CA_DAYS: u32 = 3650;
@@ -110,6 +110,36 @@ pub(crate) fn issue_with(
     if !ca_is_there {
         write(&ca_copy, &ca_certificate, 0o644, terms)?;
     }
+    Ok(made)
+}
+
+/// The names of a site's certificate and key for its listeners.
+pub(crate) fn listener_files(site: &str) -> [String; 2] {
+    [format!("{site}-tls.pem"), format!("{site}-tls.key")]
+}
+
+/// Certifies a new key for the listeners of `site`, which users reach by `names`, with the CA in `ca_dir`:
+/// `<site>-tls.pem` and `<site>-tls.key`.
+pub(crate) fn issue_listener(
+    ca_dir: &Path,
+    site: &SiteName,
+    names: &[ListenerName],
+    out_dir: &Path,
+    terms: Terms,
+) -> Result<Made, CaError> {
+    let unusable = |error| CaError::Unusable {
+        dir: ca_dir.to_owned(),
+        error,
+    };
+    let ca = MeshCa::from_pem(&read(&ca_dir.join(CA_CERTIFICATE))?, &read(&ca_dir.join(CA_KEY))?)
+        .map_err(unusable)?;
+    let [certificate, key] = listener_files(site).map(|name| out_dir.join(name));
+    let made = Made { certificate, key };
+    refuse_to_replace(&[&made.certificate, &made.key], terms)?;
+    let credentials = ca
+        .issue_listener(site, names, Validity::days(now_unix_s(), terms.days))
+        .map_err(unusable)?;
+    write_pair(&made, &credentials, terms)?;
     Ok(made)
 }
 
@@ -247,6 +277,29 @@ mod tests {
         issue(dir.path(), &SiteName::new("site2").unwrap(), dir.path()).unwrap();
         let error = issue(dir.path(), &SiteName::new("ca").unwrap(), dir.path()).unwrap_err();
         assert!(matches!(error, CaError::Exists(_)), "{error}");
+    }
+
+    #[test]
+    fn a_listener_is_no_site() {
+        let dir = tempfile::tempdir().unwrap();
+        init(dir.path()).unwrap();
+        let names = ["agent.example", "*.agents.example", "::1"].map(|name| name.parse().unwrap());
+        let terms = Terms {
+            days: 1,
+            force: false,
+        };
+        let made = issue_listener(dir.path(), &site(), &names, dir.path(), terms).unwrap();
+        assert_eq!(mode(&made.key), 0o600);
+        let read = |path: &Path| fs::read_to_string(path).unwrap();
+        let believed = cheops_mesh::verify(
+            &read(&dir.path().join("ca.pem")),
+            &read(&made.certificate),
+            now_unix_s(),
+        );
+        assert_eq!(believed, Err(IdentityError::NotASite));
+        for wrong in ["", "a b", "https://agent", "agent:6443", "*"] {
+            assert!(wrong.parse::<ListenerName>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -4,6 +4,9 @@ mod ask;
 mod authority;
 mod conflicts;
 mod credential;
+mod curl;
+mod glue;
+mod kubectl;
 mod ops;
 mod output;
 mod pages;
@@ -12,21 +15,26 @@ mod scope;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod through;
 mod time;
 
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
+use cheops_mesh::ListenerName;
 use cheops_types::SiteName;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::{ca, demo::DemoArgs, example_app::ExampleArgs, run::RunArgs};
 use conflicts::ConflictsCommand;
+use glue::GlueCommand;
 use ops::OpsCommand;
 pub(crate) use output::{BAD_INPUT, BadInput, colours_wanted, print, report};
 use replicas::ReplicasCommand;
+pub(crate) use through::Through;
 
 /// Looked at in this order when no configuration is named.
 const CONFIG_PATHS: [&str; 2] = ["cheops.toml", "/etc/cheops/cheops.toml"];
@@ -46,6 +54,7 @@ Examples:
   cheops scope check 'A: site1 ; site2'      judge a scope
   cheops explain --service A 'site1 & site2' what a running agent would do
   cheops replicas ls                         the resources that it replicates
+  cheops kubectl get pods --scope 'a & b'    kubectl, with a scope
 
 Exit codes: 0 well, 1 it failed, 2 the input is wrong."
 )]
@@ -74,6 +83,9 @@ enum Command {
     /// Work with configurations
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Work with glue: descriptions of applications
+    #[command(subcommand)]
+    Glue(GlueCommand),
     /// Make the mesh's certificates
     #[command(subcommand)]
     Ca(CaCommand),
@@ -96,6 +108,33 @@ enum Command {
     /// Work with conflicts: writes that lost against a concurrent one
     #[command(subcommand)]
     Conflicts(ConflictsCommand),
+    /// Run kubectl with a scope on all that it asks
+    #[command(after_help = "\
+All arguments are kubectl's but `--scope`, which may stand anywhere before a bare `--`.
+Without a scope kubectl runs as if it had been called directly.
+
+The scope is sent with every request to the server of your kubeconfig, which must be an agent.
+A link to this program called kubectl-cheops on PATH makes it a plugin: `kubectl cheops get pods`.
+
+Environment:
+  CHEOPS_SCOPE  the scope where no --scope is given; `--scope=` is none
+  KUBECTL       the kubectl to run, instead of the one on PATH
+
+Examples:
+  cheops kubectl create -f pod.yaml --scope '{site1 & site2}'
+  cheops kubectl get pods --scope '{site1 & site2}'
+  cheops kubectl help                        kubectl's own help")]
+    Kubectl(ProgramArgs),
+    /// Run curl with a scope on all that it asks
+    #[command(after_help = "\
+All arguments are curl's but `--scope`. `-i` shows the receipt.
+
+Environment:
+  CHEOPS_SCOPE  the scope where no --scope is given; `--scope=` is none
+
+Example:
+  cheops curl -i http://127.0.0.1:18101/orders --scope 'site1 & site2'")]
+    Curl(ProgramArgs),
     /// Print a completion script for a shell
     #[command(after_help = "\
 Example:
@@ -107,6 +146,26 @@ Example:
     /// Run the example application
     #[command(hide = true)]
     ExampleApp(ExampleArgs),
+}
+
+/// The arguments of another program. They come here for help and completion only, and where an option of ours
+/// stands before the program's name; see [`Through`].
+#[derive(Debug, Args)]
+struct ProgramArgs {
+    /// Where the requests run, as in the X-Scope header
+    #[arg(long, value_name = "SCOPE")]
+    scope: Option<OsString>,
+    /// The program's arguments
+    #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<OsString>,
+}
+
+impl ProgramArgs {
+    /// As they were typed.
+    fn words(self) -> Vec<OsString> {
+        let scope = self.scope.map(|scope| ["--scope".into(), scope]);
+        scope.into_iter().flatten().chain(self.args).collect()
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -206,6 +265,29 @@ Example:
         #[arg(long)]
         force: bool,
     },
+    /// Make a certificate for the listeners of a site: <site>-tls.pem and <site>-tls.key
+    #[command(after_help = "\
+Example:
+  cheops ca listener site1 agent.site1.example 192.0.2.1 --dir mesh --out /etc/cheops")]
+    Listener {
+        /// The site's name, as in its configuration
+        site: SiteName,
+        /// What users write to reach the site: DNS names and IP addresses
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<ListenerName>,
+        /// Where the CA is kept
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        dir: PathBuf,
+        /// Where the files go; the CA's directory if not given
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+        /// How long the certificate counts
+        #[arg(long, default_value_t = ca::SITE_DAYS, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        days: u32,
+        /// Replace files that are there
+        #[arg(long)]
+        force: bool,
+    },
 }
 
 /// What every command that asks a running agent takes.
@@ -278,6 +360,20 @@ impl Cli {
                 out.as_deref().unwrap_or(&dir),
                 ca::Terms { days, force },
             ),
+            Command::Ca(CaCommand::Listener {
+                site,
+                names,
+                dir,
+                out,
+                days,
+                force,
+            }) => authority::listener(
+                &site,
+                &names,
+                &dir,
+                out.as_deref().unwrap_or(&dir),
+                ca::Terms { days, force },
+            ),
             Command::Status(args) => ask::status(admin, &args),
             Command::Sites(args) => ask::sites(admin, &args),
             Command::Services(args) => ask::services(admin, &args),
@@ -286,6 +382,9 @@ impl Cli {
             Command::Replicas(command) => replicas::run(admin, command),
             Command::Ops(command) => ops::run(admin, command),
             Command::Conflicts(command) => conflicts::run(admin, command),
+            Command::Glue(command) => glue::run(command),
+            Command::Kubectl(args) => Through::kubectl(args.words()).execute(),
+            Command::Curl(args) => Through::curl(args.words()).execute(),
             Command::Completions { shell } => {
                 let mut script = Vec::new();
                 clap_complete::generate(shell, &mut Self::command(), "cheops", &mut script);

@@ -12,6 +12,7 @@ mod site;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +25,7 @@ use cheops_types::{Limit, Limits, ServiceName, SiteName};
 use serde::Serialize;
 
 pub(crate) use error::{ConfigError, ConfigErrors};
-pub(crate) use service::{Service, Upstream, UpstreamHttp};
+pub(crate) use service::{Service, Upstream, UpstreamHttp, UpstreamPair};
 
 /// The file of the admin API's socket in the data directory.
 const ADMIN_SOCKET: &str = "admin.sock";
@@ -55,9 +56,10 @@ pub(crate) struct Config {
 pub(crate) enum GlueChoice {
     /// Ordinary REST conventions.
     Plain,
-    /// The example application of the demo.
-    Example,
     File(PathBuf),
+    /// One of [`BUILT_IN`](crate::builtin::BUILT_IN), by its name.
+    #[serde(untagged)]
+    BuiltIn(&'static str),
 }
 
 /// The port for the other sites, and who this site is.
@@ -74,6 +76,25 @@ pub(crate) struct Peer {
 pub(crate) struct Site {
     /// Where its peer port is reached, as `host:port`.
     pub(crate) address: String,
+    #[serde(skip_serializing_if = "Vouch::is_default")]
+    pub(crate) vouch: Vouch,
+}
+
+/// Whose names a site is believed to have verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Vouch {
+    /// Those of the application's users, and of the privileged ones that a service's `vouch` names.
+    #[default]
+    Users,
+    None,
+}
+
+impl Vouch {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Config {

@@ -5,6 +5,7 @@
 //! executes.
 
 mod admin;
+mod builtin;
 mod ca;
 mod cli;
 mod config;
@@ -22,6 +23,9 @@ use clap::Parser as _;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if let Some(through) = cli::Through::called(std::env::args_os()) {
+        return through.execute().unwrap_or_else(|error| cli::report(&error));
+    }
     let cli = cli::Cli::parse();
     let done = logging::init(cli.verbosity()).and_then(|()| cli.execute());
     done.unwrap_or_else(|error| cli::report(&error))

@@ -6,9 +6,11 @@ mod reload;
 mod replication;
 mod secrets;
 mod source;
+mod standing;
+mod workflows;
 mod world;
 
-use std::{process::ExitCode, rc::Rc, sync::Arc, time::Duration};
+use std::{process::ExitCode, rc::Rc, sync::Arc};
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
@@ -33,10 +35,8 @@ use listeners::{Addresses, Listeners};
 use reload::{Reload, Reloader};
 use replication::Replication;
 use source::Agent;
+use workflows::Workflows;
 use world::WorldMaker;
-
-/// How often forgotten workflows are looked for.
-const EXPIRE_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
@@ -73,6 +73,8 @@ async fn serve(config: Config, restored: bool, exit_with_stdin: bool) -> anyhow:
     let table = Table::new(config.site.clone(), config.limits.heartbeat_misses_max);
     let pulses = Pulses::new(table, distances.clone());
     let shared = Shared::new(world, distances, Correlation::new(keys), Arc::default());
+    // Before a service can call: what it goes on with must be known by then.
+    let workflows = Workflows::restore(shared.clone(), &config.data_dir);
 
     let clock = Clock::new();
     tokio::task::spawn_local(clock.clone().sweep());
@@ -103,7 +105,8 @@ async fn serve(config: Config, restored: bool, exit_with_stdin: bool) -> anyhow:
         let _ = admin_stopped.await;
     }));
     tokio::task::spawn_local(reload_on_hangup(reloads)?);
-    tokio::task::spawn_local(expire_workflows(shared.clone()));
+    let (stop_keeping, keeping_stopped) = oneshot::channel();
+    let keeping = tokio::task::spawn_local(workflows.keep(keeping_stopped));
     announce(&config.load(), &listeners.addresses());
 
     let mut reloader = Reloader {
@@ -135,6 +138,8 @@ async fn serve(config: Config, restored: bool, exit_with_stdin: bool) -> anyhow:
         () = stop.asked() => {}
     }
     drain(reloader, cores, &mut stop).await;
+    drop(stop_keeping);
+    let _ = keeping.await;
     // Last: what a request under way recorded is durable, and its results are kept where they came.
     let stopped = tokio::task::spawn_blocking(move || node.stop());
     tokio::select! {
@@ -187,15 +192,6 @@ fn reload_on_hangup(reloads: mpsc::Sender<Reload>) -> anyhow::Result<impl Future
             }
         }
     })
-}
-
-async fn expire_workflows(shared: Arc<Shared>) {
-    loop {
-        tokio::time::sleep(EXPIRE_EVERY).await;
-        shared
-            .correlation
-            .expire(shared.world().limits.correlation_idle_s * 1000);
-    }
 }
 
 fn announce(config: &Config, addresses: &Addresses) {

@@ -142,3 +142,73 @@ fn a_reader_that_leaves_is_no_error() {
     assert!(child.wait().unwrap().success(), "{errors}");
     assert_eq!(errors, "");
 }
+
+#[test]
+fn glue_is_judged() {
+    let dir = tempfile::tempdir().unwrap();
+    let example = output(dir.path(), &["glue", "example"]);
+    ends(&example, 0);
+    fs::write(dir.path().join("shop.toml"), &example.stdout).unwrap();
+    let good = output(dir.path(), &["glue", "check", "shop.toml"]);
+    ends(&good, 0);
+    assert!(
+        text(&good.stdout).starts_with("shop.toml is good: application shop, "),
+        "{good:?}"
+    );
+
+    // A wrong pointer and an unknown verb: both are told, each in its place.
+    let wrong = "\
+application = \"shop\"
+[[services.A.resources]]
+kind = \"order\"
+collection = \"/orders\"
+ignore = [\"state\"]
+[[services.A.resources]]
+kind = \"label\"
+collection = \"/labels\"
+patch = { \"application/json\" = \"mrge\" }
+";
+    fs::write(dir.path().join("shop.toml"), wrong).unwrap();
+    let bad = output(dir.path(), &["glue", "check", "shop.toml"]);
+    ends(&bad, 2);
+    assert!(bad.stdout.is_empty());
+    for place in ["shop.toml:5:11", "shop.toml:9:32"] {
+        assert!(
+            text(&bad.stderr).contains(place),
+            "{place}: {}",
+            text(&bad.stderr)
+        );
+    }
+    assert!(text(&bad.stderr).contains("did you mean `merge`?"), "{bad:?}");
+    let json = output(dir.path(), &["glue", "check", "--json", "shop.toml"]);
+    ends(&json, 2);
+    let value: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(value["ok"], false);
+    assert_eq!(value["errors"].as_array().map(Vec::len), Some(2), "{value}");
+
+    let none = output(dir.path(), &["glue", "check", "no.toml"]);
+    ends(&none, 2);
+    assert!(text(&none.stderr).contains("cannot read no.toml"), "{none:?}");
+}
+
+#[test]
+fn glue_is_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let list = output(dir.path(), &["glue", "show"]);
+    ends(&list, 0);
+    assert!(
+        text(&list.stdout).contains("\nkubernetes  kubernetes\n"),
+        "{list:?}"
+    );
+    let shown = output(dir.path(), &["glue", "show", "example"]);
+    ends(&shown, 0);
+    assert!(text(&shown.stdout).contains("/orders/{id}"), "{shown:?}");
+    let json = output(dir.path(), &["glue", "show", "kubernetes", "--json"]);
+    ends(&json, 0);
+    let value: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(value["application"], "kubernetes");
+    ends(&output(dir.path(), &["glue", "show", "kubernets"]), 2);
+    let setup = output(dir.path(), &["glue", "setup", "kubernetes"]);
+    ends(&setup, 0);
+    assert!(text(&setup.stdout).starts_with("#!/bin/sh\n"), "{setup:?}");
+}

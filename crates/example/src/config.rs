@@ -12,8 +12,8 @@ pub struct Config {
     pub id_base: u64,
     /// Where the service keeps its files; made when missing.
     pub data_dir: PathBuf,
-    /// The tokens that callers need, one per line: `Authorization: Bearer ...`. It is read at each
-    /// request. Without it everybody may ask.
+    /// The tokens that callers need, one per line: `Authorization: Bearer ...`, with the names of their holders.
+    /// It is read at each request. Without it everybody may ask.
     pub token_file: Option<PathBuf>,
 }
 

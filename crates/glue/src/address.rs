@@ -2,8 +2,13 @@
 
 use std::borrow::Cow;
 
+use serde_json::value::RawValue;
+
 use crate::{
-    Effect, Kind, Own, Profile, key,
+    Effect, Kind, Own, Profile, edit,
+    json::{self, Found},
+    key,
+    profile::{Deeper, Taken},
     trail::{End, Named, Trail},
 };
 
@@ -24,6 +29,7 @@ pub struct Address<'a> {
     pub(crate) service: &'a str,
     described: Option<&'a Kind>,
     parents: Vec<Cow<'a, str>>,
+    deeper: Option<(&'a Deeper, &'a Kind)>,
 }
 
 impl Profile {
@@ -42,6 +48,7 @@ impl Profile {
                 service,
                 described: kind.described,
                 parents: trail.parents(trail.places.len()),
+                deeper: trail.deeper,
             }),
             End::Other => None,
         }
@@ -75,6 +82,7 @@ impl Profile {
             service,
             described,
             parents,
+            deeper: None,
         })
     }
 }
@@ -101,6 +109,39 @@ impl Address<'_> {
     /// The key of the resource of this kind that has this id and the same parents: after a create its own.
     pub fn key_of(&self, id: &str) -> String {
         key::join(&self.parents, id)
+    }
+
+    /// The kinds whose resources are addressed: one, or two where a list shows what stands at several places.
+    pub fn kinds(&self) -> impl Iterator<Item = &str> {
+        let deeper = self.deeper.map(|(_, kind)| kind.name());
+        std::iter::once(&*self.kind).chain(deeper)
+    }
+
+    /// The resource that a document of a list is: its kind, its id and its key; none without an id.
+    pub fn resource_in(&self, document: &str) -> Option<(&str, String, String)> {
+        let id = self.rules().id_of_item(document)?;
+        let (kind, key) = self.owner(json::read(document).ok()?, &id);
+        Some((kind, id, key))
+    }
+
+    /// The kind and the key of a resource with this id that is shown here. `document` tells the kind where a
+    /// list shows several.
+    pub(crate) fn owner(&self, document: &RawValue, id: &str) -> (&str, String) {
+        let key = |deeper: &Deeper| {
+            let Ok(Found::Value(value)) = json::find(document, &deeper.pointer) else {
+                return None;
+            };
+            let container = edit::id_text(value).filter(|text| !text.is_empty())?;
+            let parents = deeper.parents.iter().map(|taken| match taken {
+                Taken::Path(place) => &*self.parents[*place],
+                Taken::Item => &*container,
+            });
+            Some(key::join(&parents.collect::<Vec<&str>>(), id))
+        };
+        let deeper = self
+            .deeper
+            .and_then(|(deeper, kind)| Some((kind.name(), key(deeper)?)));
+        deeper.unwrap_or_else(|| (&self.kind, self.key_of(id)))
     }
 
     /// How an answer's own id is to be treated: what is read below a resource has an id of its own.

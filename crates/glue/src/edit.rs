@@ -53,7 +53,17 @@ pub(crate) fn apply(text: &str, mut edits: Vec<Edit>) -> Cow<'_, str> {
 /// missing.
 pub(crate) fn put(text: &str, pointer: &Pointer, value: &str) -> Result<Edit, NotJson> {
     let root = json::read(text)?;
-    match json::find(root, pointer)? {
+    put_where(text, pointer, json::find(root, pointer)?, value)
+}
+
+/// Like [`put`]; `found` is what `pointer` leads to.
+pub(crate) fn put_where(
+    text: &str,
+    pointer: &Pointer,
+    found: Found<'_>,
+    value: &str,
+) -> Result<Edit, NotJson> {
+    match found {
         Found::Value(old) => Ok((json::range_in(text, old), value.to_owned())),
         Found::Missing { holder, step } => {
             let names = pointer.steps()[step..]

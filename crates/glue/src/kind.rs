@@ -1,26 +1,32 @@
 //! What replication must know of one kind of resource.
 
 mod body;
+mod difference;
 mod effect;
+mod progress;
 mod render;
 mod rules;
 mod search;
+mod selected;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
 pub use body::Reference;
+pub use difference::{Changed, Recorded};
 pub use effect::{Effect, Meaning, Touches};
+pub use progress::Stage;
 pub use render::Rendered;
 pub(crate) use rules::{
-    Action, Answer, Marker, Patch, PatchType, QueryReference, Referred, Rules, Spot, VerbWord,
+    Action, Answer, Marker, Patch, PatchType, Progress, QueryReference, Referred, Rules, Spot, Update,
+    UpdateForm, Upsert, VerbWord,
 };
 pub use search::{Search, Sighting};
 
 use crate::{
     ListShape,
-    routes::{Pattern, Segments},
+    pattern::{Pattern, Segments},
 };
 
 /// A kind of resource: by glue, or by the ordinary conventions. Cheap to clone.
@@ -50,6 +56,8 @@ pub enum IdRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetaFormat {
     Uuid,
+    /// The 32 digits of a UUID.
+    Hex,
     /// Whole numbers that the application never reaches.
     Integer {
         first: u64,

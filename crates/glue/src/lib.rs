@@ -8,16 +8,21 @@
 //! outside the built-in files.
 
 mod address;
+mod caller;
+mod calls;
 mod carrier;
+mod context_free;
 mod edit;
 mod error;
 mod identity;
 mod json;
 mod key;
 mod kind;
+mod link;
 mod list;
 mod merge;
 mod page;
+mod pattern;
 mod percent;
 mod pointer;
 mod profile;
@@ -26,21 +31,27 @@ mod rewrite;
 mod round;
 mod routes;
 mod selector;
+mod streams;
 mod suggest;
 mod token;
 mod trail;
+mod tree;
 mod url;
+mod yaml;
 
 pub use address::Address;
+pub use caller::{CallerRules, Certificate, Impersonate, StandIn, Verified, Verify};
 pub use carrier::{Carrier, KeyFormat};
+pub use context_free::{ByCredential, ContextFree};
 pub use edit::NotJson;
 pub use error::GlueError;
 pub use identity::Identity;
 pub use key::{join as join_key, split as split_key};
 pub use kind::{
-    Effect, IdRule, Kind, Meaning, MetaFormat, Recognise, Reference, Rendered, Search, Sighting, Touches,
+    Changed, Effect, IdRule, Kind, Meaning, MetaFormat, Recognise, Recorded, Reference, Rendered, Search,
+    Sighting, Stage, Touches,
 };
-pub use list::{Items, ListShape, Paging};
+pub use list::{Column, Form, Items, ListShape, NextStyle, Paging};
 pub use merge::{MergeError, Merged, Part, Share};
 pub use page::{ListPage, NotAList};
 pub use pointer::{InvalidPointer, Pointer};
@@ -48,3 +59,4 @@ pub use profile::Profile;
 pub use query::GatherQuery;
 pub use rewrite::{Ids, MappedList, Own};
 pub use round::{Fetch, Round};
+pub use yaml::{is_yaml, json_of_yaml};

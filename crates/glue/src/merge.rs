@@ -118,7 +118,7 @@ pub(crate) fn merge(round: &Round<'_>, pages: &[Option<ListPage>]) -> Result<Mer
         .items
         .iter()
         .map(|&(place, item)| (sites[place], texts[place][item]));
-    let body = write::page(shape, envelope, next.as_deref(), items)?;
+    let body = write::page(round.query, envelope, next.as_deref(), items)?;
     let parts = sites.into_iter().cloned().zip(selection.shares);
     Ok(Merged {
         body,

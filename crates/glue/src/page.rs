@@ -7,8 +7,9 @@ use cheops_types::SiteName;
 use serde_json::value::RawValue;
 
 use crate::{
-    Items, Kind, ListShape, Pointer,
+    Address, Items, ListShape, NextStyle, Paging, Pointer,
     json::{self, Found},
+    link,
 };
 
 /// The names under which lists usually stand.
@@ -21,6 +22,12 @@ pub struct ListPage {
     /// The array, or the `null` that stands for an empty one.
     array: Range<usize>,
     items: Vec<Range<usize>>,
+    /// The resource's document in each item; empty where the items are documents.
+    documents: Vec<Option<Range<usize>>>,
+    /// Which of the shape's forms it has; none is the usual one.
+    form: Option<usize>,
+    /// How many columns it defines, as a table.
+    columns: usize,
     next: Option<String>,
     replicas: Vec<Replica>,
 }
@@ -30,8 +37,9 @@ pub struct ListPage {
 pub(crate) struct Replica {
     /// Among the page's items.
     pub(crate) place: usize,
+    pub(crate) kind: String,
     /// The same at all sites.
-    pub(crate) id: String,
+    pub(crate) key: String,
     /// Other sites that are known to have one.
     pub(crate) sites: Vec<SiteName>,
 }
@@ -45,7 +53,7 @@ pub enum NotAList {
     NoArray(Pointer),
     #[error("the answer is one resource, or has several arrays, or none: describe its list in the glue")]
     NoSingleArray,
-    #[error("the answer's next page, at `{0}`, is neither text nor a number")]
+    #[error("the answer's next page, at `{0}`, cannot be read")]
     Next(Pointer),
 }
 
@@ -65,25 +73,48 @@ impl ListPage {
         self.items.iter().map(|range| &text[range.clone()])
     }
 
+    /// The text of each item's document; none where an item has none.
+    pub fn documents(&self) -> impl Iterator<Item = Option<&str>> {
+        let text = self.text();
+        let is_item = self.documents.is_empty();
+        self.items.iter().enumerate().map(move |(place, item)| {
+            let range = if is_item {
+                Some(item)
+            } else {
+                self.documents[place].as_ref()
+            };
+            range.map(|range| &text[range.clone()])
+        })
+    }
+
+    /// Whether items of another page can stand among those of this one: both are written in the same form, and
+    /// tables have as many columns.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (self.form, self.columns) == (other.form, other.columns)
+    }
+
     /// The site's own token of its next page, if there is one.
     pub fn next(&self) -> Option<&str> {
         self.next.as_deref()
     }
 
-    /// Says that an item is a replica, of a kind whose ids in this page are the same at all sites, so that a
-    /// merged list shows it once. `sites` are the other sites that are known to have one, so that this holds
-    /// across pages too; none need be known. Without an id the item is left as it is.
-    pub fn mark(&mut self, kind: &Kind, place: usize, sites: &[SiteName]) {
-        self.mark_all(kind, [(place, sites)]);
-    }
-
-    /// Like [`ListPage::mark`], for many items at once.
-    pub fn mark_all<'s>(&mut self, kind: &Kind, marks: impl IntoIterator<Item = (usize, &'s [SiteName])>) {
-        let items: Vec<&str> = self.items().collect();
+    /// Says which items are replicas, with ids in this page that are the same at all sites, so that a merged list
+    /// shows each once. `address` is the list's own; `sites` are the other sites that are known to have the same
+    /// one, so that this holds across pages too; none need be known. An item without an id is left as it is.
+    pub fn mark<'s>(
+        &mut self,
+        address: &Address<'_>,
+        marks: impl IntoIterator<Item = (usize, &'s [SiteName])>,
+    ) {
+        let documents: Vec<Option<&str>> = self.documents().collect();
         let replicas = marks.into_iter().filter_map(|(place, sites)| {
-            let id = kind.id_of_item(items.get(place)?)?;
-            let sites = sites.to_vec();
-            Some(Replica { place, id, sites })
+            let (kind, _, key) = address.resource_in((*documents.get(place)?)?)?;
+            Some(Replica {
+                place,
+                kind: kind.to_owned(),
+                key,
+                sites: sites.to_vec(),
+            })
         });
         let replicas: Vec<_> = replicas.collect();
         self.replicas.extend(replicas);
@@ -97,6 +128,14 @@ impl ListPage {
         std::str::from_utf8(&self.body).expect("the body was read as text")
     }
 
+    pub(crate) fn form(&self) -> Option<usize> {
+        self.form
+    }
+
+    pub(crate) fn columns(&self) -> usize {
+        self.columns
+    }
+
     pub(crate) fn array(&self) -> Range<usize> {
         self.array.clone()
     }
@@ -105,19 +144,33 @@ impl ListPage {
 pub(crate) fn read(shape: &ListShape, body: Bytes) -> Result<ListPage, NotAList> {
     let text = std::str::from_utf8(&body).map_err(|error| NotAList::NotJson(error.to_string()))?;
     let root = json::read(text)?;
-    let array = match &shape.items {
-        Items::At(pointer) => array_at(root, pointer)?,
-        Items::Presumed => presumed_array(root, true)?,
-        Items::Unlikely => presumed_array(root, false)?,
+    let usual = match &shape.items {
+        Items::At(pointer) => array_at(root, pointer),
+        Items::Presumed => presumed_array(root, true),
+        Items::Unlikely => presumed_array(root, false),
+    };
+    let (array, form) = match usual {
+        Ok(array) => (array, None),
+        Err(error) => in_other_form(shape, root)?.ok_or(error)?,
     };
     let items = if json::is_array(array) {
         json::elements(array)?
     } else {
         Vec::new()
     };
+    let document = shape.document_of(form);
+    let mut documents = Vec::new();
+    for item in items.iter().filter(|_| !document.is_root()) {
+        documents.push(document_in(item, document)?.map(|found| json::range_in(text, found)));
+    }
+    let column = form.and_then(|form| shape.forms[form].column.as_ref());
+    let columns = match column {
+        Some(column) => count_at(root, &column.definitions)?,
+        None => 0,
+    };
     let items = items.into_iter().map(|item| json::range_in(text, item)).collect();
     let next = match &shape.paging {
-        Some(paging) => next(root, &paging.next)?,
+        Some(paging) => next(root, paging)?,
         None => None,
     };
     let array = json::range_in(text, array);
@@ -125,9 +178,41 @@ pub(crate) fn read(shape: &ListShape, body: Bytes) -> Result<ListPage, NotAList>
         body,
         array,
         items,
+        documents,
+        form,
+        columns,
         next,
         replicas: Vec::new(),
     })
+}
+
+/// The first form that the answer has, with its items.
+fn in_other_form<'a>(
+    shape: &ListShape,
+    root: &'a RawValue,
+) -> Result<Option<(&'a RawValue, Option<usize>)>, serde_json::Error> {
+    for (place, form) in shape.forms.iter().enumerate() {
+        if let Found::Value(array) = json::find(root, &form.items)?
+            && (json::is_array(array) || array.get() == "null")
+        {
+            return Ok(Some((array, Some(place))));
+        }
+    }
+    Ok(None)
+}
+
+fn document_in<'a>(item: &'a RawValue, pointer: &Pointer) -> Result<Option<&'a RawValue>, serde_json::Error> {
+    match json::find(item, pointer)? {
+        Found::Value(document) if json::is_object(document) => Ok(Some(document)),
+        _ => Ok(None),
+    }
+}
+
+fn count_at(root: &RawValue, pointer: &Pointer) -> Result<usize, serde_json::Error> {
+    match json::find(root, pointer)? {
+        Found::Value(array) if json::is_array(array) => Ok(json::elements(array)?.len()),
+        _ => Ok(0),
+    }
 }
 
 /// Some applications write `null` for an empty list.
@@ -165,21 +250,29 @@ fn presumed_array(root: &RawValue, any_name: bool) -> Result<&RawValue, NotAList
     }
 }
 
-/// No next page is written as nothing, `null` or an empty text.
-fn next(root: &RawValue, pointer: &Pointer) -> Result<Option<String>, NotAList> {
-    let value = match json::find(root, pointer)? {
-        Found::Value(value) => value.get(),
+/// No next page is written as nothing, `null`, an empty text or a list without such a link.
+fn next(root: &RawValue, paging: &Paging) -> Result<Option<String>, NotAList> {
+    let unreadable = || NotAList::Next(paging.next.clone());
+    let value = match json::find(root, &paging.next)? {
+        Found::Value(value) => value,
         Found::Missing { .. } => return Ok(None),
-        Found::Blocked => return Err(NotAList::Next(pointer.clone())),
+        Found::Blocked => return Err(unreadable()),
     };
-    match value.as_bytes()[0] {
-        b'"' => {
-            let token: String = serde_json::from_str(value)?;
+    let text = value.get();
+    match (paging.style, text.as_bytes()[0]) {
+        (_, b'n') => Ok(None),
+        (NextStyle::Token, b'"') => {
+            let token: String = serde_json::from_str(text)?;
             Ok(Some(token).filter(|token| !token.is_empty()))
         }
-        b'-' | b'0'..=b'9' => Ok(Some(value.to_owned())),
-        b'n' => Ok(None),
-        _ => Err(NotAList::Next(pointer.clone())),
+        (NextStyle::Token, b'-' | b'0'..=b'9') => Ok(Some(text.to_owned())),
+        (NextStyle::Link | NextStyle::Links, b'"' | b'[') => match link::url_at(value)? {
+            Some(url) => link::parameter(&url, &paging.token)
+                .map(Some)
+                .ok_or_else(unreadable),
+            None => Ok(None),
+        },
+        _ => Err(unreadable()),
     }
 }
 
@@ -192,7 +285,6 @@ impl From<serde_json::Error> for NotAList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Paging;
 
     fn pointer(text: &str) -> Pointer {
         Pointer::parse(text).unwrap()
@@ -201,6 +293,7 @@ mod tests {
     fn described() -> ListShape {
         ListShape {
             paging: Some(Paging {
+                style: NextStyle::Token,
                 limit: None,
                 token: "continue".to_owned(),
                 next: pointer("/metadata/continue"),

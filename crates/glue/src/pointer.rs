@@ -27,8 +27,18 @@ impl Pointer {
             .ok_or_else(invalid)
     }
 
+    /// The whole text.
+    pub(crate) fn root() -> Self {
+        Self(Vec::new())
+    }
+
     pub(crate) fn to_member(name: &str) -> Self {
         Self(vec![name.to_owned()])
+    }
+
+    /// Where `inner`, a place in the value at `self`, stands in the whole.
+    pub(crate) fn with(&self, inner: &Self) -> Self {
+        Self([&self.0[..], &inner.0[..]].concat())
     }
 
     /// Whether the pointer means the whole text.

@@ -1,10 +1,15 @@
 //! A glue file, compiled.
 
+mod caller;
+mod calls;
 mod compile;
+mod entry;
 mod list;
+mod paths;
 mod replication;
 mod resources;
 mod section;
+mod service;
 #[cfg(test)]
 mod tests;
 
@@ -13,18 +18,18 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 use cheops_types::{ServiceName, VerbClass};
 
 use crate::{
-    Carrier, GlueError, Identity, Items, Kind, ListShape,
+    ByCredential, Carrier, ContextFree, GlueError, Identity, Items, Kind, ListShape, Pointer,
+    caller::Access,
+    calls::Calls,
     identity::Role,
     kind::Rules,
-    routes::{Match, Routes, Segments},
+    pattern::Segments,
+    routes::{Match, Routes},
+    streams::Streams,
 };
 
-/// The glue files that come with the agent.
-const BUILT_IN: [(&str, &str, &str); 1] = [(
-    "example",
-    "glue/example.toml",
-    include_str!("../../../glue/example.toml"),
-)];
+/// The glue of the demo's application.
+const EXAMPLE: &str = include_str!("../../../glue/example.toml");
 
 /// The compiled description of one application.
 #[derive(Debug, Clone)]
@@ -43,6 +48,11 @@ pub struct Profile {
 pub(crate) struct Service {
     routes: Routes<Route>,
     pub(crate) kinds: Vec<Kind>,
+    /// Who calls it, and how its errors look.
+    access: Access,
+    context_free: Calls<ContextFree>,
+    effect_free: Calls<()>,
+    streams: Streams,
 }
 
 /// What a described path is for.
@@ -55,6 +65,26 @@ pub(crate) struct Route {
     /// Whether it ends with the own id of a resource.
     pub(crate) is_item: bool,
     pub(crate) places: Vec<IdPlace>,
+    pub(crate) deeper: Option<Deeper>,
+}
+
+/// A list that shows items of another kind too: of one whose paths have a placeholder more.
+#[derive(Debug, Clone)]
+pub(crate) struct Deeper {
+    /// Among the service's kinds.
+    pub(crate) kind: usize,
+    /// Items of that kind have something there, which stands at the placeholder.
+    pub(crate) pointer: Pointer,
+    /// What their keys are made of, but for their own ids.
+    pub(crate) parents: Vec<Taken>,
+}
+
+/// Where a part of a key is taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// From this place among those of the list's path.
+    Path(usize),
+    Item,
 }
 
 /// A placeholder.
@@ -69,18 +99,17 @@ pub(crate) struct IdPlace {
 impl Profile {
     /// Compiles a glue file. `file` names it in errors.
     pub fn parse(file: &str, text: &str) -> Result<Self, GlueError> {
-        compile::compile(file, text)
+        compile::compile(file, text).map_err(|mut errors| errors.swap_remove(0))
     }
 
-    /// A profile that comes with the agent, or none of that name.
-    pub fn builtin(application: &str) -> Option<Self> {
-        let (_, file, text) = BUILT_IN.iter().find(|(name, ..)| *name == application)?;
-        Some(Self::parse(file, text).expect("a test compiles every built-in file"))
+    /// All mistakes in a glue file that can be told at once, in its order; none if it is good.
+    pub fn check(file: &str, text: &str) -> Vec<GlueError> {
+        compile::compile(file, text).err().unwrap_or_default()
     }
 
-    /// The names that [`Profile::builtin`] knows.
-    pub fn builtin_names() -> impl Iterator<Item = &'static str> {
-        BUILT_IN.iter().map(|(name, ..)| *name)
+    /// The demo's application.
+    pub fn example() -> Self {
+        Self::parse("glue/example.toml", EXAMPLE).expect("a test compiles it")
     }
 
     /// No glue at all: the ordinary REST conventions for every service.
@@ -133,7 +162,16 @@ impl Profile {
                     list,
                 }
             }
-            Some(Match::Below(target, depth)) => {
+            Some(Match::Below {
+                target,
+                is_described: true,
+                ..
+            }) => Identity {
+                kind: Some(&target.kind),
+                verb: Role::One.verb(method),
+                list: None,
+            },
+            Some(Match::Below { target, depth, .. }) => {
                 let identity = self.by_convention(method, depth);
                 let is_create = identity.verb == VerbClass::Create;
                 Identity {
@@ -165,6 +203,41 @@ impl Profile {
                 &self.plain_rules,
             )),
         }
+    }
+
+    /// Whether a request belongs to no workflow, and what else is known of it then.
+    pub fn context_free(&self, service: &str, method: &str, path: &str) -> Option<&ContextFree> {
+        self.services.get(service)?.context_free.find(method, path)
+    }
+
+    /// The requests that are about the credential of another one, by service.
+    pub fn by_credential(&self) -> impl Iterator<Item = (&ServiceName, &ByCredential)> {
+        self.services.iter().flat_map(|(name, service)| {
+            let free = service.context_free.values();
+            free.filter_map(move |free| Some((name, free.workflow.as_ref()?)))
+        })
+    }
+
+    /// Whether the glue lists a request as one that changes nothing.
+    pub fn is_effect_free(&self, service: &str, method: &str, path: &str) -> bool {
+        let service = self.services.get(service);
+        service.is_some_and(|service| service.effect_free.find(method, path).is_some())
+    }
+
+    /// Whether the answer to a read does not end by itself.
+    pub fn is_stream(&self, service: &str, path: &str, query: Option<&str>) -> bool {
+        let service = self.services.get(service);
+        service.is_some_and(|service| service.streams.has(path, query))
+    }
+
+    pub(crate) fn access(&self, service: &str) -> Option<&Access> {
+        Some(&self.services.get(service)?.access)
+    }
+
+    pub(crate) fn accesses(&self) -> impl Iterator<Item = (&ServiceName, &Access)> {
+        self.services
+            .iter()
+            .map(|(name, service)| (name, &service.access))
     }
 
     pub(crate) fn find(&self, service: &str, path: &str) -> Option<(&Service, Match<'_, Route>)> {

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use cheops_types::{Code, Limit, Limits, Problem, SiteName};
 
 use crate::{
-    ListShape, Round, percent,
-    token::{PageToken, Position},
+    ListShape, NextStyle, Round,
+    link::Asked,
+    percent,
+    token::{BadToken, PageToken, Position},
 };
 
 /// A request's query with its paging understood. Every parameter but the page token goes to the sites
@@ -16,9 +18,12 @@ pub struct GatherQuery {
     pub(crate) shape: Arc<ListShape>,
     /// The query without the page token.
     kept: String,
+    pub(crate) asked: Asked,
     /// The most items the caller wants on a page.
     pub(crate) limit: Option<usize>,
     pub(crate) position: Option<PageToken>,
+    /// A token that no agent made: where the next page is told by a URL, callers make such tokens themselves.
+    foreign: Option<String>,
     pub(crate) prefetch_max: usize,
     pub(crate) token_max_bytes: usize,
 }
@@ -30,8 +35,10 @@ impl GatherQuery {
         let mut gather = Self {
             shape: Arc::clone(shape),
             kept: query.to_owned(),
+            asked: Asked::default(),
             limit: None,
             position: None,
+            foreign: None,
             prefetch_max: limits.gather_prefetch_max,
             token_max_bytes: limits.page_token_max_bytes,
         };
@@ -59,21 +66,63 @@ impl GatherQuery {
             }
             kept.push(parameter);
         }
+        gather.kept = kept.join("&");
         // An empty token asks for the first page.
         if let Some(token) = token.filter(|token| !token.is_empty()) {
-            let position = PageToken::decode(&token, limits.page_token_max_bytes).map_err(|error| {
-                if token.len() > limits.page_token_max_bytes {
-                    Limit::PageToken.hit();
+            let may_be_foreign = paging.style != NextStyle::Token && shape.sort.is_none();
+            let position = match PageToken::decode(&token, limits.page_token_max_bytes) {
+                Ok(position) => position,
+                Err(BadToken::Foreign) if may_be_foreign => {
+                    gather.foreign = String::from_utf8(token.into_owned()).ok();
+                    return Ok(gather);
                 }
-                refuse(&paging.token, &error.to_string())
-            })?;
+                Err(error) => {
+                    if matches!(error, BadToken::TooLong { .. }) {
+                        Limit::PageToken.hit();
+                    }
+                    return Err(refuse(&paging.token, &error.to_string()));
+                }
+            };
             if matches!(position.position, Position::Sorted(_)) != shape.sort.is_some() {
                 return Err(refuse(&paging.token, "the list is no longer sorted as it was"));
             }
             gather.position = Some(position);
         }
-        gather.kept = kept.join("&");
         Ok(gather)
+    }
+
+    /// Says what the caller asked, for applications that tell the next page by its URL. `origin` is
+    /// `https://host`; empty where it is not known.
+    #[must_use]
+    pub fn asked_at(mut self, origin: &str, path: &str) -> Self {
+        self.asked = Asked {
+            origin: origin.to_owned(),
+            path: path.to_owned(),
+        };
+        self
+    }
+
+    /// Where the caller goes on behind an item of its own choice: the query to ask each site with, in the order of
+    /// the scope. The first that knows the item goes on, see [`GatherQuery::going_on_at`].
+    pub fn foreign_query(&self) -> Option<String> {
+        Some(self.site_query(Some(self.foreign.as_ref()?)))
+    }
+
+    /// The same list, going on at the site that knows the caller's item.
+    #[must_use]
+    pub fn going_on_at(mut self, site: &SiteName) -> Self {
+        let position = Position::InOrder {
+            site: site.clone(),
+            token: self.foreign.take(),
+        };
+        let missed = Vec::new();
+        self.position = Some(PageToken { position, missed });
+        self
+    }
+
+    /// The query without the page token.
+    pub(crate) fn kept(&self) -> &str {
+        &self.kept
     }
 
     /// The sites to ask for the next page of the merged list, and with what. `sites` are the sites of
@@ -133,6 +182,7 @@ mod tests {
     fn shape(sort: bool) -> Arc<ListShape> {
         Arc::new(ListShape {
             paging: Some(Paging {
+                style: NextStyle::Token,
                 limit: Some("limit".to_owned()),
                 token: "page_token".to_owned(),
                 next: Pointer::parse("/next").unwrap(),

@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 use crate::{
     Address, Effect, Kind, ListShape, NotAList, NotJson, Profile,
     edit::{self, Edit},
-    json, key,
+    json::{self, Found},
+    key,
     kind::{Referred, Spot},
     percent,
     trail::{End, Trail},
@@ -158,7 +159,9 @@ impl Address<'_> {
             own,
             ids,
         };
-        mapping.document(text, root, &mut edits)?;
+        if let Found::Value(document) = json::find(root, &rules.rules().document)? {
+            mapping.document(text, document, &mut edits)?;
+        }
         Ok(match edit::apply(text, edits) {
             Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
             Cow::Owned(text) => Cow::Owned(text.into_bytes()),
@@ -183,8 +186,9 @@ impl Address<'_> {
         };
         let mut edits = Vec::new();
         let mut replicas = Vec::new();
-        for (place, item) in page.items().enumerate() {
-            if mapping.document(page.text(), json::read(item)?, &mut edits)? {
+        for (place, document) in page.documents().enumerate() {
+            let Some(document) = document else { continue };
+            if mapping.document(page.text(), json::read(document)?, &mut edits)? {
                 replicas.push(place);
             }
         }
@@ -218,7 +222,7 @@ impl Mapping<'_> {
             let Some(old) = edit::id_text(value) else { return };
             let new = match spot {
                 Spot::Own => {
-                    let new = self.own_value(value, &old);
+                    let new = self.own_value(root, value, &old);
                     is_replica |= new.is_some();
                     new
                 }
@@ -238,11 +242,11 @@ impl Mapping<'_> {
         Ok(is_replica)
     }
 
-    /// What is written for the own id `old` that stands as `value`; none leaves it.
-    fn own_value(&self, value: &RawValue, old: &str) -> Option<String> {
-        let Address { service, kind, .. } = self.address;
+    /// What is written for the own id `old` that stands as `value` in `document`; none leaves it.
+    fn own_value(&self, document: &RawValue, value: &RawValue, old: &str) -> Option<String> {
         let map = || {
-            let new = self.ids.map(service, kind, old, &self.address.key_of(old))?;
+            let (kind, key) = self.address.owner(document, old);
+            let new = self.ids.map(self.address.service, kind, old, &key)?;
             // What stays the same is not written in another way.
             Some(if new == old {
                 value.get().to_owned()

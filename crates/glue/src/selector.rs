@@ -2,25 +2,46 @@
 
 use std::fmt;
 
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use crate::{InvalidPointer, Pointer, json};
 
 /// A JSON pointer in which a step `*` means every element of an array or every member of an object.
 /// Other steps name members.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Selector(Pointer);
+pub(crate) struct Selector {
+    pointer: Pointer,
+    unless: Vec<String>,
+}
 
 /// The step that means everything.
 const EVERY: &str = "*";
 
 impl Selector {
     pub(crate) fn parse(text: &str) -> Result<Self, InvalidPointer> {
-        Pointer::parse(text).map(Self)
+        Pointer::parse(text).map(Self::from)
+    }
+
+    /// The same for values that are none of these texts, nor lists of one of them.
+    pub(crate) fn unless(mut self, texts: Vec<String>) -> Self {
+        self.unless = texts;
+        self
     }
 
     pub(crate) fn steps(&self) -> &[String] {
-        self.0.steps()
+        self.pointer.steps()
+    }
+
+    /// Whether a value at this place is meant.
+    pub(crate) fn selects(&self, value: &Value) -> bool {
+        let is_excepted = |value: &Value| {
+            let text = value.as_str();
+            text.is_some_and(|text| self.unless.iter().any(|unless| unless == text))
+        };
+        match value {
+            Value::Array(elements) if !elements.is_empty() => !elements.iter().all(is_excepted),
+            value => !is_excepted(value),
+        }
     }
 }
 
@@ -31,13 +52,16 @@ pub(crate) fn is_every(step: &str) -> bool {
 
 impl From<Pointer> for Selector {
     fn from(pointer: Pointer) -> Self {
-        Self(pointer)
+        Self {
+            pointer,
+            unless: Vec::new(),
+        }
     }
 }
 
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.pointer.fmt(f)
     }
 }
 

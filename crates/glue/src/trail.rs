@@ -2,12 +2,7 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use crate::{
-    Kind, Profile,
-    identity::Role,
-    percent,
-    routes::{Match, Segments},
-};
+use crate::{Kind, Profile, identity::Role, pattern::Segments, percent, profile::Deeper};
 
 /// A path with the places of its ids, by glue or by convention.
 #[derive(Debug)]
@@ -16,6 +11,8 @@ pub(crate) struct Trail<'a> {
     /// What stands at placeholders, from left to right.
     pub(crate) places: Vec<Place<'a>>,
     pub(crate) end: End<'a>,
+    /// The other kind that a list may show, and what tells it.
+    pub(crate) deeper: Option<(&'a Deeper, &'a Kind)>,
 }
 
 #[derive(Debug)]
@@ -48,9 +45,7 @@ impl<'a> Trail<'a> {
         let Some((service, found)) = profile.find(service, path) else {
             return Self::by_convention(path);
         };
-        let target = match found {
-            Match::Exact(target) | Match::Below(target, _) => target,
-        };
+        let target = found.target();
         let named = |kind: usize| {
             let kind: &Kind = &service.kinds[kind];
             Named {
@@ -70,12 +65,19 @@ impl<'a> Trail<'a> {
                 kind: place.kind.map(named),
             });
         }
-        let end = match (target.role, &found) {
-            (Role::Collection, _) => End::Collection(named(target.extra.kind)),
-            (Role::One, _) if target.extra.is_item => End::Item,
-            (Role::One, _) => End::Other,
+        let end = match target.role {
+            Role::Collection => End::Collection(named(target.extra.kind)),
+            Role::One if target.extra.is_item => End::Item,
+            Role::One => End::Other,
         };
-        Self { path, places, end }
+        let deeper = target.extra.deeper.as_ref();
+        let deeper = deeper.map(|deeper| (deeper, &service.kinds[deeper.kind]));
+        Self {
+            path,
+            places,
+            end,
+            deeper,
+        }
     }
 
     fn by_convention(path: &'a str) -> Self {
@@ -95,7 +97,12 @@ impl<'a> Trail<'a> {
             _ if count % 2 == 0 => End::Item,
             _ => End::Collection(collection(path, count)),
         };
-        Self { path, places, end }
+        Self {
+            path,
+            places,
+            end,
+            deeper: None,
+        }
     }
 
     /// What stands at a place, decoded.

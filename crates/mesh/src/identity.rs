@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, time::Duration};
+use std::{fmt, net::IpAddr, str::FromStr, time::Duration};
 
 use cheops_net::SITE_URI_PREFIX;
 use cheops_types::SiteName;
@@ -11,7 +11,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
 };
-use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime, pem::PemObject};
+use rustls_pki_types::{CertificateDer, DnsName, TrustAnchor, UnixTime, pem::PemObject};
 use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
 /// The last second of the year 9999, after which X.509 has no dates.
@@ -167,6 +167,58 @@ impl MeshCa {
     }
 }
 
+/// A name by which users reach a listener: a DNS name, which may begin with `*.`, or an IP address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenerName(SanType);
+
+impl FromStr for ListenerName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(Self(SanType::IpAddress(address)));
+        }
+        let wrong = || format!("`{text}` is neither a DNS name nor an IP address");
+        DnsName::try_from(text.strip_prefix("*.").unwrap_or(text)).map_err(|_| wrong())?;
+        let name = text.try_into().map_err(|_| wrong())?;
+        Ok(Self(SanType::DnsName(name)))
+    }
+}
+
+impl MeshCa {
+    /// Makes a new key and certifies it for connections of users to `names`. It is no site's: no peer
+    /// believes it, neither as server nor as client.
+    pub fn issue_listener(
+        &self,
+        site: &SiteName,
+        names: &[ListenerName],
+        validity: Validity,
+    ) -> Result<Credentials, IdentityError> {
+        let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
+        let mut params = CertificateParams::default();
+        validity.apply(&mut params)?;
+        params.distinguished_name = common_name(&site[..site.len().min(COMMON_NAME_MAX_BYTES)]);
+        params.subject_alt_names = names.iter().map(|name| name.0.clone()).collect();
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let issued = params.signed_by(&key, &self.issuer)?;
+        let end_entity = parse("certificate", issued.der())?;
+        let (anchors, at_unix_s) = (anchors(&self.certificate)?, validity.not_before_unix_s);
+        check_usage(&end_entity, &anchors, &[], at_unix_s, KeyUsage::server_auth()).map_err(|error| {
+            match error {
+                IdentityError::OtherCa => IdentityError::ForeignCa,
+                other => other,
+            }
+        })?;
+        Ok(Credentials {
+            certificate: issued.pem(),
+            key: key.serialize_pem(),
+        })
+    }
+}
+
 impl fmt::Debug for MeshCa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MeshCa")
@@ -193,27 +245,38 @@ pub(crate) fn believe(
 ) -> Result<SiteName, IdentityError> {
     let (first, intermediates) = chain.split_first().ok_or(IdentityError::NotASite)?;
     let end_entity = parse("certificate", first)?;
-    let at = UnixTime::since_unix_epoch(Duration::from_secs(at_unix_s));
     for usage in [KeyUsage::server_auth(), KeyUsage::client_auth()] {
-        end_entity
-            .verify_for_usage(
-                ALL_VERIFICATION_ALGS,
-                anchors,
-                intermediates,
-                at,
-                usage,
-                None,
-                None,
-            )
-            .map_err(|error| match error {
-                webpki::Error::CertExpired { .. } | webpki::Error::CertNotValidYet { .. } => {
-                    IdentityError::OutOfDate
-                }
-                webpki::Error::RequiredEkuNotFoundContext(_) => IdentityError::NotASite,
-                _ => IdentityError::OtherCa,
-            })?;
+        check_usage(&end_entity, anchors, intermediates, at_unix_s, usage)?;
     }
     site_of(&end_entity)
+}
+
+fn check_usage(
+    end_entity: &EndEntityCert<'_>,
+    anchors: &[TrustAnchor<'_>],
+    intermediates: &[CertificateDer<'_>],
+    at_unix_s: u64,
+    usage: KeyUsage,
+) -> Result<(), IdentityError> {
+    let at = UnixTime::since_unix_epoch(Duration::from_secs(at_unix_s));
+    end_entity
+        .verify_for_usage(
+            ALL_VERIFICATION_ALGS,
+            anchors,
+            intermediates,
+            at,
+            usage,
+            None,
+            None,
+        )
+        .map(drop)
+        .map_err(|error| match error {
+            webpki::Error::CertExpired { .. } | webpki::Error::CertNotValidYet { .. } => {
+                IdentityError::OutOfDate
+            }
+            webpki::Error::RequiredEkuNotFoundContext(_) => IdentityError::NotASite,
+            _ => IdentityError::OtherCa,
+        })
 }
 
 /// What a mesh trusts: the CA certificates of a PEM text.

@@ -9,6 +9,6 @@ mod sign;
 mod table;
 
 pub use heartbeat::{Pulses, beat};
-pub use identity::{Credentials, IdentityError, MeshCa, Validity, verify};
+pub use identity::{Credentials, IdentityError, ListenerName, MeshCa, Validity, verify};
 pub use sign::{Identity, SignatureError};
 pub use table::Table;

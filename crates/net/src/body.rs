@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use crate::{peer::InFlight, pool::Lease, replay::Replayed};
+use crate::{Ending, place::InFlight, pool::Lease, replay::Replayed};
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -50,6 +50,8 @@ pub enum Body {
     /// A request body that can be sent again as far as it was kept.
     Replayed(Replayed),
     Watched(Box<Body>, Progress),
+    /// A body that ends as if it were whole when its listener is being closed.
+    Until(Box<Body>, Ending),
     /// A body from anywhere else, a file say.
     Other(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError>>>),
 }
@@ -67,6 +69,13 @@ impl Body {
         } else {
             Self::Full(Some(bytes))
         }
+    }
+
+    /// For a body without an end of its own, that may stop after any piece: it ends properly when its
+    /// listener is being closed, instead of being cut off.
+    #[must_use]
+    pub fn until(self, ending: Ending) -> Self {
+        Self::Until(Box::new(self), ending)
     }
 
     /// How far a watched body came.
@@ -123,6 +132,8 @@ impl http_body::Body for Body {
                 progress.0.ended.set(frame.is_none() || body.is_end_stream());
                 Poll::Ready(frame)
             }
+            Self::Until(_, ending) if ending.has_come(cx) => Poll::Ready(None),
+            Self::Until(body, _) => Pin::new(&mut **body).poll_frame(cx),
             Self::Other(body) => body.as_mut().poll_frame(cx),
         }
     }
@@ -135,7 +146,7 @@ impl http_body::Body for Body {
                 incoming.is_end_stream()
             }
             Self::Replayed(body) => body.is_end_stream(),
-            Self::Watched(body, _) => body.is_end_stream(),
+            Self::Watched(body, _) | Self::Until(body, _) => body.is_end_stream(),
             Self::Other(body) => body.is_end_stream(),
         }
     }
@@ -149,6 +160,7 @@ impl http_body::Body for Body {
             }
             Self::Replayed(body) => body.size_hint(),
             Self::Watched(body, _) => body.size_hint(),
+            Self::Until(..) => SizeHint::new(),
             Self::Other(body) => body.size_hint(),
         }
     }

@@ -1,6 +1,9 @@
 //! One core: a thread with its own runtime, listeners and connections.
 
-use std::{collections::HashMap, net::TcpListener, rc::Rc, sync::Arc, thread::JoinHandle, time::Duration};
+use std::{
+    cell::RefCell, collections::HashMap, net::TcpListener, rc::Rc, sync::Arc, thread::JoinHandle,
+    time::Duration,
+};
 
 use cheops_types::Limit;
 use tokio::{
@@ -28,6 +31,11 @@ pub enum Command<T> {
         tls: Option<Arc<rustls::ServerConfig>>,
         options: ServeOptions,
         tag: T,
+    },
+    /// New connections get this TLS; open ones stay as they are.
+    Renew {
+        id: ListenerId,
+        tls: Arc<rustls::ServerConfig>,
     },
     /// Stops accepting; open connections end after their current request.
     Unlisten { id: ListenerId },
@@ -84,7 +92,8 @@ pub fn spawn_core<H: Handler>(
     Ok(CoreHandle { commands, thread })
 }
 
-struct Open {
+struct Open<H: Handler> {
+    acceptor: Rc<Acceptor<H>>,
     drain: Rc<Drain>,
     /// Dropping it ends the accept loop.
     _stop: oneshot::Sender<()>,
@@ -97,7 +106,7 @@ async fn run<H: Handler>(
     drain_timeout_ms: u64,
 ) {
     let timer = CoarseTimer::install(&clock);
-    let mut open: HashMap<ListenerId, Open> = HashMap::new();
+    let mut open: HashMap<ListenerId, Open<H>> = HashMap::new();
     let mut closing: Vec<Rc<Drain>> = Vec::new();
     while let Some(command) = commands.recv().await {
         match command {
@@ -118,15 +127,27 @@ async fn run<H: Handler>(
                 let acceptor = Rc::new(Acceptor {
                     handler: handler.clone(),
                     tag,
-                    tls,
+                    tls: RefCell::new(tls),
                     options,
                     clock: clock.clone(),
                     http: http_builder(&options, timer),
                 });
                 let drain = Rc::new(Drain::default());
                 let (stop, stopped) = oneshot::channel();
-                tokio::task::spawn_local(accept(listener, acceptor, drain.clone(), stopped));
-                open.insert(id, Open { drain, _stop: stop });
+                tokio::task::spawn_local(accept(listener, acceptor.clone(), drain.clone(), stopped));
+                open.insert(
+                    id,
+                    Open {
+                        acceptor,
+                        drain,
+                        _stop: stop,
+                    },
+                );
+            }
+            Command::Renew { id, tls } => {
+                if let Some(Open { acceptor, .. }) = open.get(&id) {
+                    *acceptor.tls.borrow_mut() = Some(tls);
+                }
             }
             Command::Unlisten { id } => {
                 if let Some(Open { drain, .. }) = open.remove(&id) {

@@ -13,16 +13,30 @@ use slab::Slab;
 pub(crate) struct Drain {
     draining: Cell<bool>,
     members: RefCell<Slab<Option<Waker>>>,
+    /// How many of the members are no connections of their own.
+    parts: Cell<usize>,
     /// Woken when the last connection ends.
     empty: RefCell<Option<Waker>>,
 }
 
 impl Drain {
+    /// A connection's place.
     pub(crate) fn join(self: &Rc<Self>) -> DrainMember {
+        self.member(false)
+    }
+
+    /// The place of something within a connection.
+    pub(crate) fn join_as_part(self: &Rc<Self>) -> DrainMember {
+        self.parts.set(self.parts.get() + 1);
+        self.member(true)
+    }
+
+    fn member(self: &Rc<Self>, is_part: bool) -> DrainMember {
         let key = self.members.borrow_mut().insert(None);
         DrainMember {
             drain: self.clone(),
             key,
+            is_part,
             is_registered: Cell::new(false),
         }
     }
@@ -36,8 +50,9 @@ impl Drain {
         }
     }
 
+    /// How many connections there are.
     pub(crate) fn len(&self) -> usize {
-        self.members.borrow().len()
+        self.members.borrow().len() - self.parts.get()
     }
 
     /// Completes when no connection is left.
@@ -53,10 +68,11 @@ impl Drain {
     }
 }
 
-/// One connection's place; dropping it leaves.
+/// One place; dropping it leaves.
 pub(crate) struct DrainMember {
     drain: Rc<Drain>,
     key: usize,
+    is_part: bool,
     is_registered: Cell<bool>,
 }
 
@@ -78,6 +94,9 @@ impl Drop for DrainMember {
     fn drop(&mut self) {
         let mut members = self.drain.members.borrow_mut();
         members.remove(self.key);
+        if self.is_part {
+            self.drain.parts.set(self.drain.parts.get() - 1);
+        }
         if members.is_empty()
             && let Some(waker) = self.drain.empty.borrow_mut().take()
         {

@@ -1,19 +1,22 @@
 //! The link to one other site, from one core: HTTP/2 over mutual TLS.
 
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
 
 use cheops_types::{Limit, Limits, SiteName};
 use http::{Request, Response, Version};
 use hyper::{client::conn::http2, upgrade::OnUpgrade};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls_pki_types::ServerName;
-use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
-    Body, Clock, LocalExecutor, MeshTls, SendError, SendErrorKind, TlsError, heard::Heard, lane::Lane,
+    Body, Clock, LocalExecutor, MeshTls, SendError, SendErrorKind, TlsError,
+    heard::{Greeting, Heard},
+    lane::{Dialled, Lane},
+    place::{InFlight, Place, Places},
     send_error::describe,
+    stream::keep_lively,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -63,17 +66,8 @@ pub struct PeerLink {
     clock: Rc<Clock>,
     short: Lane,
     bulk: Lane,
-    inflight: Rc<Cell<usize>>,
+    inflight: Places,
     last_used_ms: Cell<u64>,
-}
-
-/// A request under way, to the end of its answer's body.
-pub struct InFlight(Rc<Cell<usize>>);
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
-    }
 }
 
 impl PeerLink {
@@ -90,10 +84,10 @@ impl PeerLink {
             site,
             address,
             options,
+            short: Lane::new(clock.clone()),
+            bulk: Lane::new(clock.clone()),
             clock,
-            short: Lane::default(),
-            bulk: Lane::default(),
-            inflight: Rc::default(),
+            inflight: Places::default(),
             last_used_ms: Cell::new(0),
         }))
     }
@@ -109,16 +103,20 @@ impl PeerLink {
     /// Sends one request and waits for the head of its answer. A request that was certainly not
     /// seen is sent once more on a fresh connection before the send fails.
     pub async fn send(&self, mut request: Request<Body>, bulk: Bulk) -> Result<Response<Body>, SendError> {
-        let Some(in_flight) = self.enter() else {
+        let Some(peer) = self.enter() else {
             Limit::PeerInflight.hit();
             let error = SendError::not_executed(SendErrorKind::Busy, "too many requests under way");
             return Err(error.with_request(request));
         };
         self.address_to_site(&mut request)?;
-        let response = self
+        let (response, connection) = self
             .lane(bulk)
             .send(request, || Box::pin(self.connect_http2()))
             .await?;
+        let in_flight = InFlight {
+            _connection: connection,
+            _peer: Some(peer),
+        };
         Ok(response.map(|body| Body::Counted(body, in_flight)))
     }
 
@@ -147,7 +145,7 @@ impl PeerLink {
     /// Opens the short connection if there is none.
     pub async fn warm(&self) -> Result<(), SendError> {
         self.last_used_ms.set(self.clock.now_ms());
-        self.short.get(|| Box::pin(self.connect_http2())).await.map(drop)
+        self.short.warm(|| Box::pin(self.connect_http2())).await
     }
 
     /// Forgets the connections, so that the next request dials again.
@@ -159,7 +157,7 @@ impl PeerLink {
     /// Closes connections that nobody used for long.
     pub fn tidy(&self) {
         let idle_ms = self.clock.now_ms().saturating_sub(self.last_used_ms.get());
-        if self.inflight.get() == 0 && idle_ms > self.options.idle_ms {
+        if self.inflight.taken() == 0 && idle_ms > self.options.idle_ms {
             self.suspect();
         }
     }
@@ -171,13 +169,9 @@ impl PeerLink {
         }
     }
 
-    fn enter(&self) -> Option<InFlight> {
+    fn enter(&self) -> Option<Place> {
         self.last_used_ms.set(self.clock.now_ms());
-        if self.inflight.get() >= self.options.inflight_max {
-            return None;
-        }
-        self.inflight.set(self.inflight.get() + 1);
-        Some(InFlight(self.inflight.clone()))
+        self.inflight.take(self.options.inflight_max)
     }
 
     /// The authority is the site's name: addresses mean nothing to the other side. The caller's
@@ -203,7 +197,7 @@ impl PeerLink {
             let stream = TcpStream::connect(&self.address)
                 .await
                 .map_err(|error| error.to_string())?;
-            let _ = stream.set_nodelay(true);
+            keep_lively(&stream);
             // The verifier checks the site's name; rustls only wants some name here.
             let name = ServerName::try_from("site").map_err(|error| error.to_string())?;
             TlsConnector::from(tls)
@@ -228,7 +222,7 @@ impl PeerLink {
         }
     }
 
-    async fn connect_http2(&self) -> Result<http2::SendRequest<Body>, SendError> {
+    async fn connect_http2(&self) -> Result<Dialled, SendError> {
         let stream = self.connect(self.tls_h2.clone()).await?;
         let (stream, heard) = Heard::listen(stream);
         let ping = Duration::from_millis(self.options.ping_ms);
@@ -248,7 +242,10 @@ impl PeerLink {
         // it speaks HTTP, a request could not be told from one that executed.
         let not_heard = |kind, what| SendError::not_executed(kind, format!("{}: {what}", self.address));
         match self.clock.timeout(self.options.connect_timeout_ms, heard).await {
-            Ok(Ok(())) => Ok(sender),
+            Ok(Ok(Greeting { streams_max })) => Ok(Dialled {
+                sender,
+                streams_max: streams_max.map_or(usize::MAX, |max| max as usize),
+            }),
             Ok(Err(_)) => Err(not_heard(
                 SendErrorKind::Connect,
                 "the site refused this site's certificate",

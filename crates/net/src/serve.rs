@@ -1,14 +1,14 @@
 //! One client connection from its first byte to its last.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     convert::Infallible,
     future::Future,
     net::SocketAddr,
     pin::{Pin, pin},
     rc::Rc,
     sync::Arc,
-    task::Poll,
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -16,7 +16,7 @@ use cheops_types::{Limit, Limits, SiteName};
 use http::{Request, Response};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{rt::TokioIo, server::conn::auto};
-use socket2::{SockRef, TcpKeepalive};
+use rustls_pki_types::CertificateDer;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -27,13 +27,10 @@ use crate::{
     Body, Clock, Deadline, LocalExecutor,
     drain::{Drain, DrainMember},
     http1::BUILT_IN_FIELDS_MAX,
+    stream::{KEEPALIVE, keep_lively},
     timer::CoarseTimer,
-    tls::site_of,
+    tls::{Subject, site_of},
 };
-
-/// How often a silent connection is asked for a sign of life, and how long that may take: a client
-/// that vanished must not hold its place for ever.
-const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// The bounds of a listener's connections.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +80,8 @@ pub struct Connection<T> {
     pub remote: SocketAddr,
     /// The site that the client's certificate names; only ever set on a port that demands one.
     pub peer: Option<SiteName>,
+    /// The user that the client's certificate names; only ever set on a port that takes one.
+    pub subject: Option<Subject>,
     pub is_tls: bool,
     has_begun: Cell<bool>,
     drain: Rc<Drain>,
@@ -91,6 +90,11 @@ pub struct Connection<T> {
 }
 
 impl<T> Connection<T> {
+    /// For a body without an end of its own, see [`Body::until`].
+    pub fn ending(&self) -> Ending {
+        Ending(self.drain.join_as_part())
+    }
+
     /// Keeps what outlives the HTTP connection, a tunnel, among those that a drain waits for.
     pub fn hold(&self) -> Hold {
         Hold {
@@ -98,6 +102,15 @@ impl<T> Connection<T> {
             timeout_ms: self.drain_timeout_ms,
             clock: self.clock.clone(),
         }
+    }
+}
+
+/// Tells a body that its listener is being closed.
+pub struct Ending(DrainMember);
+
+impl Ending {
+    pub(crate) fn has_come(&self, cx: &mut Context<'_>) -> bool {
+        self.0.should_end(cx)
     }
 }
 
@@ -146,7 +159,7 @@ pub trait Handler: 'static {
 pub(crate) struct Acceptor<H: Handler> {
     pub(crate) handler: Rc<H>,
     pub(crate) tag: H::Tag,
-    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    pub(crate) tls: RefCell<Option<Arc<rustls::ServerConfig>>>,
     pub(crate) options: ServeOptions,
     pub(crate) clock: Rc<Clock>,
     pub(crate) http: auto::Builder<LocalExecutor>,
@@ -176,26 +189,23 @@ pub(crate) fn http_builder(options: &ServeOptions, timer: CoarseTimer) -> auto::
 
 impl<H: Handler> Acceptor<H> {
     pub(crate) async fn serve(self: Rc<Self>, stream: TcpStream, remote: SocketAddr, drain: Rc<Drain>) {
-        let _ = stream.set_nodelay(true);
-        let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
+        keep_lively(&stream);
         let member = drain.join();
-        let Some(tls) = &self.tls else {
+        let tls = self.tls.borrow().clone();
+        let Some(tls) = tls else {
             let connection = self.connection(remote, None, false, drain);
             return self.serve_stream(stream, connection, member).await;
         };
-        let accept = TlsAcceptor::from(tls.clone()).accept(stream);
+        let accept = TlsAcceptor::from(tls).accept(stream);
         let accept = self
             .clock
             .timeout(self.options.head_timeout_ms, unless_ending(&member, accept));
         match accept.await {
             Ok(Some(Ok(stream))) => {
                 let session = stream.get_ref().1;
-                let peer = session
-                    .peer_certificates()
-                    .and_then(|chain| chain.first())
-                    .and_then(site_of);
+                let certificate = session.peer_certificates().and_then(|chain| chain.first());
                 let speaks_http2 = session.alpn_protocol() == Some(b"h2");
-                let connection = self.connection(remote, peer, true, drain);
+                let connection = self.connection(remote, certificate, true, drain);
                 // Over HTTP/2 pings tell who is there; a peer keeps a connection open without requests.
                 connection.has_begun.set(speaks_http2);
                 self.serve_stream(stream, connection, member).await;
@@ -209,14 +219,16 @@ impl<H: Handler> Acceptor<H> {
     fn connection(
         &self,
         remote: SocketAddr,
-        peer: Option<SiteName>,
+        certificate: Option<&CertificateDer<'_>>,
         is_tls: bool,
         drain: Rc<Drain>,
     ) -> Rc<Connection<H::Tag>> {
+        // A port takes certificates of sites or of users, never of both.
         Rc::new(Connection {
             tag: self.tag.clone(),
             remote,
-            peer,
+            peer: certificate.and_then(site_of),
+            subject: certificate.and_then(Subject::of),
             is_tls,
             has_begun: Cell::new(false),
             drain,

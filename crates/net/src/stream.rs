@@ -4,13 +4,25 @@ use std::{
     io,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
 use tokio_rustls::client::TlsStream;
+
+/// How often a silent connection is asked for a sign of life, and how long that may take: an other side
+/// that vanished must not hold its place for ever.
+pub(crate) const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// Nothing written waits for more, and a silent connection is asked for a sign of life.
+pub(crate) fn keep_lively(stream: &TcpStream) {
+    let _ = stream.set_nodelay(true);
+    let _ = SockRef::from(stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
+}
 
 pub(crate) enum Stream {
     Plain(TcpStream),

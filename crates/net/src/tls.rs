@@ -1,5 +1,7 @@
 //! TLS: client ports, services behind https, and the mutual TLS of the mesh.
 
+mod subject;
+
 use std::{fmt, sync::Arc};
 
 use cheops_types::SiteName;
@@ -17,6 +19,7 @@ use rustls_pki_types::{
     CertificateDer, PrivateKeyDer, ServerName, UnixTime,
     pem::{self, PemObject as _},
 };
+pub use subject::Subject;
 
 /// What a site's certificate says it is: `cheops:site:<name>` as its only URI name.
 pub const SITE_URI_PREFIX: &str = "cheops:site:";
@@ -58,22 +61,50 @@ fn roots(pem: &[u8]) -> Result<Arc<RootCertStore>, TlsError> {
     Ok(Arc::new(roots))
 }
 
-/// TLS for a client port, offering HTTP/2 and HTTP/1.1.
-pub fn server_tls(cert_pem: &[u8], key_pem: &[u8]) -> Result<Arc<ServerConfig>, TlsError> {
-    let mut config = ServerConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(certificates(cert_pem)?, PrivateKeyDer::from_pem_slice(key_pem)?)?;
+/// TLS for a client port, offering HTTP/2 and HTTP/1.1. With a CA a client may show a certificate; one
+/// that the CA did not issue, or that names no [`Subject`], ends the handshake.
+pub fn server_tls(
+    cert_pem: &[u8],
+    key_pem: &[u8],
+    client_ca_pem: Option<&[u8]>,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let builder = match client_ca_pem {
+        None => builder.with_no_client_auth(),
+        Some(pem) => {
+            let issued = WebPkiClientVerifier::builder_with_provider(roots(pem)?, provider())
+                .allow_unauthenticated()
+                .build()?;
+            builder.with_client_cert_verifier(Arc::new(Judged {
+                issued,
+                is_somebody: |certificate| Subject::of(certificate).is_some(),
+            }))
+        }
+    };
+    let mut config =
+        builder.with_single_cert(certificates(cert_pem)?, PrivateKeyDer::from_pem_slice(key_pem)?)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
 
-/// TLS towards a service behind https, trusting the given CA.
-pub fn client_tls(ca_pem: &[u8]) -> Result<Arc<ClientConfig>, TlsError> {
-    let config = ClientConfig::builder_with_provider(provider())
+/// A certificate chain and its key, in PEM form.
+#[derive(Debug, Clone, Copy)]
+pub struct Pair<'a> {
+    pub cert_pem: &'a [u8],
+    pub key_pem: &'a [u8],
+}
+
+/// TLS towards a service behind https, trusting the given CA; with a pair it shows that certificate.
+pub fn client_tls(ca_pem: &[u8], pair: Option<Pair<'_>>) -> Result<Arc<ClientConfig>, TlsError> {
+    let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots(ca_pem)?)
-        .with_no_client_auth();
+        .with_root_certificates(roots(ca_pem)?);
+    let config = match pair {
+        None => builder.with_no_client_auth(),
+        Some(Pair { cert_pem, key_pem }) => {
+            builder.with_client_auth_cert(certificates(cert_pem)?, PrivateKeyDer::from_pem_slice(key_pem)?)?
+        }
+    };
     Ok(Arc::new(config))
 }
 
@@ -115,7 +146,10 @@ impl MeshTls {
         let verifier = WebPkiClientVerifier::builder_with_provider(self.roots.clone(), provider()).build()?;
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()?
-            .with_client_cert_verifier(Arc::new(MeshClients(verifier)))
+            .with_client_cert_verifier(Arc::new(Judged {
+                issued: verifier,
+                is_somebody: |certificate| site_of(certificate).is_some(),
+            }))
             .with_single_cert(self.chain.clone(), self.key.clone_key())?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Arc::new(config))
@@ -150,13 +184,20 @@ pub(crate) fn site_of(certificate: &CertificateDer<'_>) -> Option<SiteName> {
     SiteName::new(site).ok()
 }
 
-/// Accepts certificates of the mesh CA that name a site.
+/// Accepts certificates of a CA that name somebody.
 #[derive(Debug)]
-struct MeshClients(Arc<dyn ClientCertVerifier>);
+struct Judged {
+    issued: Arc<dyn ClientCertVerifier>,
+    is_somebody: fn(&CertificateDer<'_>) -> bool,
+}
 
-impl ClientCertVerifier for MeshClients {
+impl ClientCertVerifier for Judged {
+    fn client_auth_mandatory(&self) -> bool {
+        self.issued.client_auth_mandatory()
+    }
+
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.0.root_hint_subjects()
+        self.issued.root_hint_subjects()
     }
 
     fn verify_client_cert(
@@ -165,11 +206,12 @@ impl ClientCertVerifier for MeshClients {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<rustls::server::danger::ClientCertVerified, rustls::Error> {
-        let verified = self.0.verify_client_cert(end_entity, intermediates, now)?;
-        if site_of(end_entity).is_none() {
-            return Err(CertificateError::ApplicationVerificationFailure.into());
+        let verified = self.issued.verify_client_cert(end_entity, intermediates, now)?;
+        if (self.is_somebody)(end_entity) {
+            Ok(verified)
+        } else {
+            Err(CertificateError::ApplicationVerificationFailure.into())
         }
-        Ok(verified)
     }
 
     fn verify_tls12_signature(
@@ -178,7 +220,7 @@ impl ClientCertVerifier for MeshClients {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, cert, dss)
+        self.issued.verify_tls12_signature(message, cert, dss)
     }
 
     fn verify_tls13_signature(
@@ -187,11 +229,11 @@ impl ClientCertVerifier for MeshClients {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, cert, dss)
+        self.issued.verify_tls13_signature(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.issued.supported_verify_schemes()
     }
 }
 

@@ -1,35 +1,28 @@
 //! Sending a request to a service of this site, from one core.
 
-use std::{rc::Rc, sync::Arc, time::Duration};
+mod dial;
+mod form;
 
-use cheops_types::Limits;
-use http::{HeaderValue, Method, Request, Response, Version, request};
+use std::{cell::Cell, rc::Rc, sync::Arc};
+
+use cheops_types::{Limit, Limits, Outcome};
+use http::{Request, Response, Version};
 use http_body::Body as _;
-use hyper::{
-    client::conn::{http1, http2},
-    upgrade::OnUpgrade,
-};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use rustls_pki_types::ServerName;
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use hyper::{client::conn::http1, upgrade::OnUpgrade};
 
 use crate::{
-    Body, Clock, LocalExecutor, SendError, SendErrorKind,
-    lane::Lane,
+    Body, Clock, SendError, SendErrorKind,
+    lane::{Lane, Seat},
+    place::InFlight,
     pool::{Pool, Taken},
     send_error::describe,
-    stream::Stream,
 };
-
-/// How often, and for how long, an HTTP/2 connection to a service is asked for a sign of life while
-/// requests wait on it.
-const PING: Duration = Duration::from_secs(10);
+use dial::{Dialler, Offer, Wire};
 
 /// The versions of HTTP that a service is spoken to in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UpstreamHttp {
-    /// HTTP/1.1; HTTP/2 for gRPC.
+    /// Over TLS what the service prefers, else HTTP/1.1; HTTP/2 for gRPC.
     #[default]
     Auto,
     Http1,
@@ -63,6 +56,10 @@ pub struct UpstreamOptions {
     pub connect_timeout_ms: u64,
     pub head_fields_max: usize,
     pub head_max_bytes: usize,
+    /// Requests under way on one HTTP/2 connection.
+    pub streams_max: usize,
+    /// What one HTTP/2 body may have under way.
+    pub stream_window_bytes: u32,
 }
 
 impl From<&Limits> for UpstreamOptions {
@@ -72,6 +69,8 @@ impl From<&Limits> for UpstreamOptions {
             connect_timeout_ms: limits.upstream_connect_timeout_ms,
             head_fields_max: limits.head_fields_max,
             head_max_bytes: limits.head_max_bytes,
+            streams_max: limits.upstream_streams_max,
+            stream_window_bytes: limits.upstream_stream_window_bytes,
         }
     }
 }
@@ -79,21 +78,29 @@ impl From<&Limits> for UpstreamOptions {
 /// One service as seen from one core.
 pub struct Upstream {
     target: UpstreamTarget,
-    options: UpstreamOptions,
-    clock: Rc<Clock>,
+    dialler: Dialler,
     pool: Rc<Pool>,
     lane: Lane,
+    /// The service chose HTTP/1.1 when it had the choice last.
+    chose_http1: Cell<bool>,
+}
+
+/// What a request can be sent on.
+enum Way {
+    Seat(Seat),
+    Fresh(http1::SendRequest<Body>),
+    /// A connection of HTTP/1.1, of which there are as many as are needed.
+    Http1,
 }
 
 impl Upstream {
     pub fn new(target: UpstreamTarget, options: UpstreamOptions, clock: Rc<Clock>) -> Rc<Self> {
-        let pool = Pool::new(options.idle_max, clock.clone());
         Rc::new(Self {
+            dialler: Dialler::new(&target, options, clock.clone()),
+            pool: Pool::new(options.idle_max, clock.clone()),
+            lane: Lane::new(clock),
+            chose_http1: Cell::new(false),
             target,
-            options,
-            clock,
-            pool,
-            lane: Lane::default(),
         })
     }
 
@@ -103,38 +110,60 @@ impl Upstream {
 
     /// Sends one request. Its URI is in origin form with a `Host` header. A request that was
     /// certainly not seen is sent once more on a fresh connection before the send fails.
-    pub async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, SendError> {
+    pub async fn send(&self, request: Request<Body>) -> Result<Response<Body>, SendError> {
         // Everything but an idle HTTP/1.1 connection is boxed, to keep the usual case small.
-        if self.speaks_http2(&request) {
-            return Box::pin(self.send_http2(request)).await;
+        let offer = self.offer(&request);
+        if offer == Offer::Http2 || (offer == Offer::Either && !self.chose_http1.get()) {
+            return Box::pin(self.send_shared(request, offer)).await;
         }
-        *request.version_mut() = Version::HTTP_11;
-        keep_body(&mut request);
+        self.send_http1(request, offer).await
+    }
+
+    fn offer(&self, request: &Request<Body>) -> Offer {
+        let is_tls = self.target.tls.is_some();
+        match self.target.http {
+            UpstreamHttp::Http1 => Offer::Http1,
+            UpstreamHttp::Http2 => Offer::Http2,
+            UpstreamHttp::Auto => match form::is_grpc(request) {
+                true => Offer::Http2,
+                false if is_tls => Offer::Either,
+                false => Offer::Http1,
+            },
+        }
+    }
+
+    // === HTTP/1.1: a connection for each request under way ===
+
+    async fn send_http1(&self, request: Request<Body>, offer: Offer) -> Result<Response<Body>, SendError> {
         let Some(Taken { sender, is_suspect }) = self.pool.take().await else {
-            return Box::pin(self.send_fresh(request)).await;
+            return Box::pin(self.send_fresh(request, offer)).await;
         };
-        let copy = if is_suspect { copy_of_safe(&request) } else { None };
+        let copy = if is_suspect {
+            form::copy_of_safe(&request)
+        } else {
+            None
+        };
         let mut error = match self.send_on(sender, request).await {
             Ok(response) => return Ok(response),
             Err(error) => error,
         };
         match error.request.take().or(copy) {
-            Some(request) => Box::pin(self.send_fresh(*request)).await,
+            Some(request) => Box::pin(self.send_fresh(*request, offer)).await,
             None => Err(error),
         }
     }
 
-    fn speaks_http2(&self, request: &Request<Body>) -> bool {
-        match self.target.http {
-            UpstreamHttp::Http1 => false,
-            UpstreamHttp::Http2 => true,
-            UpstreamHttp::Auto => is_grpc(request),
-        }
-    }
-
-    async fn send_fresh(&self, request: Request<Body>) -> Result<Response<Body>, SendError> {
-        match self.connect_http1().await {
-            Ok(sender) => self.send_on(sender, request).await,
+    async fn send_fresh(&self, request: Request<Body>, offer: Offer) -> Result<Response<Body>, SendError> {
+        match self.dialler.dial(offer).await {
+            Ok(Wire::Http1(sender)) => self.send_on(sender, request).await,
+            // The service has learnt it since.
+            Ok(Wire::Http2(dialled)) => {
+                self.chose_http1.set(false);
+                match self.lane.adopt(dialled) {
+                    Ok(seat) => self.send_seated(seat, request).await,
+                    Err(error) => Err(error.with_request(request)),
+                }
+            }
             Err(error) => Err(error.with_request(request)),
         }
     }
@@ -142,8 +171,9 @@ impl Upstream {
     async fn send_on(
         &self,
         mut sender: http1::SendRequest<Body>,
-        request: Request<Body>,
+        mut request: Request<Body>,
     ) -> Result<Response<Body>, SendError> {
+        form::http1(&mut request);
         let progress = request.body().progress();
         match sender.try_send_request(request).await {
             Ok(response) => {
@@ -172,8 +202,8 @@ impl Upstream {
         &self,
         mut request: Request<Body>,
     ) -> Result<(Response<Body>, OnUpgrade), SendError> {
-        *request.version_mut() = Version::HTTP_11;
-        let mut sender = match self.connect_upgradable().await {
+        form::http1(&mut request);
+        let mut sender = match self.dialler.dial_upgradable().await {
             Ok(sender) => sender,
             Err(error) => return Err(error.with_request(request)),
         };
@@ -185,159 +215,71 @@ impl Upstream {
         Ok((response.map(Body::Incoming), on_upgrade))
     }
 
-    async fn send_http2(&self, mut request: Request<Body>) -> Result<Response<Body>, SendError> {
-        let authority = self.target.authority();
-        absolute_form(&mut request, self.target.tls.is_some(), &authority)?;
-        let response = self.lane.send(request, || Box::pin(self.connect_http2())).await?;
-        Ok(response.map(Body::Incoming))
-    }
+    // === HTTP/2: connections that requests share ===
 
-    async fn connect(&self, alpn_h2: bool) -> Result<Stream, SendError> {
-        let connect = async {
-            let stream = TcpStream::connect((self.target.host.as_str(), self.target.port))
-                .await
-                .map_err(|error| error.to_string())?;
-            let _ = stream.set_nodelay(true);
-            let Some(config) = &self.target.tls else {
-                return Ok::<_, String>(Stream::Plain(stream));
-            };
-            let name = ServerName::try_from(self.target.host.clone()).map_err(|error| error.to_string())?;
-            let mut config = config.clone();
-            if alpn_h2 {
-                Arc::make_mut(&mut config).alpn_protocols = vec![b"h2".to_vec()];
-            }
-            let stream = TlsConnector::from(config)
-                .connect(name, stream)
-                .await
-                .map_err(|error| error.to_string())?;
-            Ok(Stream::Tls(Box::new(stream)))
+    async fn send_shared(&self, request: Request<Body>, offer: Offer) -> Result<Response<Body>, SendError> {
+        let copy = form::copy_of_safe(&request);
+        let mut is_suspect = false;
+        let mut error = match self.send_some_way(request, offer, &mut is_suspect).await {
+            Ok(response) => return Ok(response),
+            Err(error) => error,
         };
-        match self.clock.timeout(self.options.connect_timeout_ms, connect).await {
-            Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(detail)) => Err(SendError::not_executed(SendErrorKind::Connect, detail)),
-            Err(_) => {
-                cheops_types::Limit::UpstreamConnect.hit();
-                Err(SendError::not_executed(
-                    SendErrorKind::ConnectTimeout,
-                    "no connection in time",
-                ))
-            }
+        let may_repeat =
+            error.kind == SendErrorKind::Broken && (error.outcome == Outcome::NotExecuted || is_suspect);
+        match error.request.take().or(copy) {
+            Some(request) if may_repeat => self.send_some_way(*request, offer, &mut is_suspect).await,
+            _ => Err(error),
         }
     }
 
-    fn http1(&self) -> http1::Builder {
-        crate::http1::client(self.options.head_fields_max, self.options.head_max_bytes)
+    async fn send_some_way(
+        &self,
+        request: Request<Body>,
+        offer: Offer,
+        is_suspect: &mut bool,
+    ) -> Result<Response<Body>, SendError> {
+        match self.way(offer).await {
+            Ok(Way::Seat(seat)) => {
+                *is_suspect = seat.is_suspect;
+                self.send_seated(seat, request).await
+            }
+            Ok(Way::Fresh(sender)) => self.send_on(sender, request).await,
+            Ok(Way::Http1) => self.send_http1(request, offer).await,
+            Err(error) => Err(error.with_request(request)),
+        }
     }
 
-    async fn connect_http1(&self) -> Result<http1::SendRequest<Body>, SendError> {
-        let stream = self.connect(false).await?;
-        let (sender, connection) = self
-            .http1()
-            .handshake(TokioIo::new(stream))
-            .await
-            .map_err(no_handshake)?;
-        tokio::task::spawn_local(connection);
-        Ok(sender)
+    async fn way(&self, offer: Offer) -> Result<Way, SendError> {
+        let ready = || {
+            if offer == Offer::Either && self.chose_http1.get() {
+                return Some(Way::Http1);
+            }
+            self.lane.seat().map(Way::Seat)
+        };
+        let dial = || async {
+            if self.lane.is_open() {
+                Limit::UpstreamStreams.hit();
+            }
+            match self.dialler.dial(offer).await? {
+                Wire::Http2(dialled) => self.lane.adopt(dialled).map(Way::Seat),
+                Wire::Http1(sender) => {
+                    self.chose_http1.set(true);
+                    Ok(Way::Fresh(sender))
+                }
+            }
+        };
+        self.lane.gate.pass(ready, || Box::pin(dial())).await
     }
 
-    async fn connect_upgradable(&self) -> Result<http1::SendRequest<Body>, SendError> {
-        let stream = self.connect(false).await?;
-        let (sender, connection) = self
-            .http1()
-            .handshake(TokioIo::new(stream))
-            .await
-            .map_err(no_handshake)?;
-        tokio::task::spawn_local(connection.with_upgrades());
-        Ok(sender)
+    async fn send_seated(&self, seat: Seat, mut request: Request<Body>) -> Result<Response<Body>, SendError> {
+        form::http2(&mut request, self.target.tls.is_some(), || {
+            self.target.authority()
+        })?;
+        let (response, connection) = self.lane.send_on(seat, request).await?;
+        let in_flight = InFlight {
+            _connection: connection,
+            _peer: None,
+        };
+        Ok(response.map(|body| Body::Counted(body, in_flight)))
     }
-
-    async fn connect_http2(&self) -> Result<http2::SendRequest<Body>, SendError> {
-        let stream = self.connect(true).await?;
-        let mut builder = http2::Builder::new(LocalExecutor);
-        builder
-            .timer(TokioTimer::new())
-            .keep_alive_interval(PING)
-            .keep_alive_timeout(PING)
-            .max_header_list_size(u32::try_from(self.options.head_max_bytes).unwrap_or(u32::MAX));
-        let (sender, connection) = builder
-            .handshake(TokioIo::new(stream))
-            .await
-            .map_err(no_handshake)?;
-        tokio::task::spawn_local(connection);
-        Ok(sender)
-    }
-}
-
-#[allow(clippy::needless_pass_by_value)] // the shape that `map_err` wants
-fn no_handshake(error: hyper::Error) -> SendError {
-    SendError::not_executed(SendErrorKind::Connect, describe(&error))
-}
-
-fn is_grpc(request: &Request<Body>) -> bool {
-    request
-        .headers()
-        .get(http::header::CONTENT_TYPE)
-        .and_then(|value| value.as_bytes().strip_prefix(b"application/grpc"))
-        .is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
-}
-
-/// hyper sends no body of unknown length with a GET or HEAD unless the head announces it.
-fn keep_body(request: &mut Request<Body>) {
-    if matches!(*request.method(), Method::GET | Method::HEAD)
-        && !request.body().is_end_stream()
-        && request.body().size_hint().exact().is_none()
-    {
-        request.headers_mut().insert(
-            http::header::TRANSFER_ENCODING,
-            HeaderValue::from_static("chunked"),
-        );
-    }
-}
-
-/// A copy of a request that may be repeated and has no body.
-fn copy_of_safe(request: &Request<Body>) -> Option<Box<Request<Body>>> {
-    if !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
-        || !request.body().is_end_stream()
-    {
-        return None;
-    }
-    let (mut head, ()) = Request::new(()).into_parts();
-    let request::Parts {
-        method,
-        uri,
-        version,
-        headers,
-        ..
-    } = &mut head;
-    *method = request.method().clone();
-    *uri = request.uri().clone();
-    *version = request.version();
-    *headers = request.headers().clone();
-    Some(Box::new(Request::from_parts(head, Body::Empty)))
-}
-
-/// HTTP/2 wants scheme and authority; the `Host` header gives the authority where there is one.
-pub(crate) fn absolute_form(
-    request: &mut Request<Body>,
-    is_tls: bool,
-    default_authority: &str,
-) -> Result<(), SendError> {
-    *request.version_mut() = Version::HTTP_2;
-    let host = request.headers_mut().remove(http::header::HOST);
-    let authority = host
-        .as_ref()
-        .and_then(|host| host.to_str().ok())
-        .unwrap_or(default_authority);
-    let path = request
-        .uri()
-        .path_and_query()
-        .map_or("/", http::uri::PathAndQuery::as_str);
-    let uri = http::Uri::builder()
-        .scheme(if is_tls { "https" } else { "http" })
-        .authority(authority)
-        .path_and_query(path)
-        .build()
-        .map_err(|error| SendError::not_executed(SendErrorKind::Connect, error.to_string()))?;
-    *request.uri_mut() = uri;
-    Ok(())
 }

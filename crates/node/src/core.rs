@@ -7,8 +7,8 @@ use cheops_store::{SiteKey, Spool, Store};
 use cheops_types::SiteName;
 
 use crate::{
-    calls::Calls, commit_times::CommitTimes, engine::EngineHandle, finished::Finished, ports::Surroundings,
-    runner::Asks, spooled::Spooled, waiting::Waiting,
+    caller::Verifications, calls::Calls, commit_times::CommitTimes, engine::EngineHandle, finished::Finished,
+    ports::Surroundings, runner::Asks, spooled::Spooled, waiting::Waiting,
 };
 
 /// One site's replication: where it is kept, who waits, and the way to the engine.
@@ -26,6 +26,7 @@ pub(crate) struct Core {
     pub(crate) asks: Asks,
     pub(crate) calls: Calls,
     pub(crate) commit_times: CommitTimes,
+    pub(crate) callers: Verifications,
 }
 
 impl fmt::Debug for Core {

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use cheops_glue::{self as glue, Address, Effect, IdRule, Kind, Own, Profile, Touches};
 use cheops_plan::{Target, Write};
-use cheops_replica::{Birth, Conditions, Draft, Footprint, MetaId, Need, Recognise, Request, Secret, Verb};
+use cheops_replica::{
+    Birth, Body, Conditions, Draft, Footprint, MetaId, Need, Recognise, Request, Secret, Verb,
+};
 use cheops_store::{Error, ReadSession};
 use cheops_types::{Code, Problem, SiteName};
 
@@ -27,6 +29,8 @@ pub(crate) struct Drafted {
     pub(crate) draft: Draft,
     pub(crate) to: To,
     pub(crate) caller: Caller,
+    /// The agent completed the name: where something has it, another one does as well.
+    pub(crate) is_name_chosen: bool,
 }
 
 #[derive(Debug)]
@@ -85,7 +89,10 @@ impl Reading<'_> {
             .address(&write.service, self.path())
             .ok_or_else(|| self.unaddressed())?;
         let rules = address.rules();
-        let body = self.readable(&address, Effect::Create)?;
+        let mut body = self.readable(&address, Effect::Create)?;
+        let chosen = self.complete_name(&address, &rules, body.as_deref())?;
+        let is_name_chosen = chosen.is_some();
+        body = chosen.or(body);
         let name = match (&address.id, rules.id_rule()) {
             // A resource that is put under a name of the caller's choice.
             (Some(id), _) => Some(id.clone().into_owned()),
@@ -101,7 +108,10 @@ impl Reading<'_> {
             .profile
             .map_path(&write.service, &write.path, Own::Keep, &ids);
         let parents = self.parents(&path)?;
-        let wording = self.wording(&address, &rules, Effect::Create, body, Own::Keep, &ids)?;
+        let mut wording = self.wording(&address, &rules, Effect::Create, body.clone(), Own::Keep, &ids)?;
+        if let Some(body) = body.filter(|_| is_name_chosen && wording.is_as_sent) {
+            wording.recorded = Body::Inline(body.into());
+        }
         let id = match &name {
             Some(_) => NewId::Given(mint::uuid(&*self.core.surroundings)),
             None => mint::new_id(&*self.core.surroundings, here, &write.service, &write.kind)?,
@@ -120,7 +130,31 @@ impl Reading<'_> {
             touches: Footprint::Whole,
             needs: self.needs(ids, None)?,
         };
-        self.finish(&rules, meaning, path, wording)
+        let drafted = self.finish(&rules, meaning, path, wording)?;
+        Ok(Drafted {
+            is_name_chosen,
+            ..drafted
+        })
+    }
+
+    /// The body of a create that tells only the beginning of a name, with a whole one.
+    fn complete_name(
+        &self,
+        address: &Address<'_>,
+        rules: &Kind,
+        body: Option<&[u8]>,
+    ) -> Result<Option<Bytes>, Problem> {
+        let beginning = body
+            .filter(|_| address.id.is_none())
+            .and_then(|body| Some((body, rules.name_to_complete(body)?)));
+        let Some((body, beginning)) = beginning else {
+            return Ok(None);
+        };
+        let name = mint::name(&*self.core.surroundings, &beginning);
+        let named = rules.with_id(body, &name);
+        named
+            .map(|body| Some(body.into()))
+            .map_err(|error| self.unreadable(&error))
     }
 
     fn change(&self, meta: &MetaId) -> Result<Drafted, Problem> {
@@ -191,7 +225,12 @@ impl Reading<'_> {
             headers: write.headers.clone(),
         };
         let to = meaning.to;
-        Ok(Drafted { draft, to, caller })
+        Ok(Drafted {
+            draft,
+            to,
+            caller,
+            is_name_chosen: false,
+        })
     }
 
     /// The path without its query.
@@ -296,7 +335,11 @@ impl Reading<'_> {
     fn credential(&self, rules: &Kind) -> Result<Option<Secret>, Problem> {
         let is_credential = |name: &str| {
             let listed = rules.credential_headers().iter();
-            listed.into_iter().any(|listed| listed.eq_ignore_ascii_case(name))
+            let is_listed = listed.into_iter().any(|listed| listed.eq_ignore_ascii_case(name));
+            // A credential with which its holder spoke for somebody else is none for the holder's own words.
+            let speaks_for = self.profile.caller(&self.write.service);
+            let speaks_for = speaks_for.and_then(|rules| rules.impersonate.as_ref());
+            is_listed || speaks_for.is_some_and(|names| names.has(&name.to_ascii_lowercase()))
         };
         let headers: Vec<_> = self
             .write
@@ -346,6 +389,11 @@ fn verb(effect: Effect) -> Option<Verb> {
         Effect::Create => Some(Verb::Action {
             commutes: false,
             idempotent: false,
+        }),
+        // Until it is known what it changes it counts as an action.
+        Effect::Difference { idempotent } => Some(Verb::Action {
+            commutes: false,
+            idempotent,
         }),
         Effect::Delete => Some(Verb::Delete),
         Effect::Read | Effect::Free => None,

@@ -63,8 +63,14 @@ impl<'r> Finder<'r> {
             return Ok(None);
         };
         let local = (service, kind.to_owned(), by_local);
-        let found = self.read.get_by::<SetsByLocalKey>(&local)?;
-        Ok(found.map(|(meta, row)| (MetaId::new(&meta), row)))
+        for (meta, row) in self.read.by::<SetsByLocalKey>(&Span::under(&local), usize::MAX)? {
+            let meta = MetaId::new(&meta);
+            // The path is another resource's now, if it is anyone's.
+            if key == id || !rows::is_orphan(self.read, &meta)? {
+                return Ok(Some((meta, row)));
+            }
+        }
+        Ok(None)
     }
 
     /// The key with its parents' meta-ids, and with the ids that they have here; none where one has none.
@@ -85,10 +91,10 @@ impl<'r> Finder<'r> {
         parents.pop();
         if let Some(profile) = self.profile {
             let path = profile.kind(service, kind).item_path(key);
-            // Innermost first, the resource itself in front.
-            let within = profile.within(service, &path);
-            for (parent, address) in parents.iter_mut().rev().zip(within.iter().skip(1)) {
+            // Innermost first, the resource itself in front. Not every placeholder is the id of something.
+            for address in profile.within(service, &path).iter().skip(1) {
                 if let (Some(id), Some(key)) = (&address.id, &address.key)
+                    && let Some(parent) = parents.get_mut(key.matches('/').count())
                     && let Some((meta, _)) = self.find(service, &address.kind, id, key)?
                 {
                     meta.as_str().clone_into(parent);

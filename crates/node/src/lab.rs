@@ -2,7 +2,7 @@
 
 use std::{
     cell::RefCell,
-    collections::{HashSet, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     rc::Rc,
     sync::{
         Arc,
@@ -23,12 +23,13 @@ use http_body_util::BodyExt as _;
 use tempfile::TempDir;
 
 use crate::{
+    caller::Verifications,
     calls::Calls,
     commit_times::CommitTimes,
     core::Core,
     engine::EngineHandle,
     finished::Finished,
-    ports::{Application, Failed, Later, Peers, Surroundings},
+    ports::{Access, Application, Failed, Later, Peers, Surroundings},
     rows::{Head, HeadStanding, Sets},
     runner::Asks,
     spooled::Spooled,
@@ -47,6 +48,7 @@ struct Around {
     limits: Limits,
     identity: Option<Arc<Identity>>,
     next: AtomicU8,
+    access: HashMap<String, Access>,
 }
 
 impl Surroundings for Around {
@@ -74,6 +76,14 @@ impl Surroundings for Around {
 
     fn identity(&self) -> Option<Arc<Identity>> {
         self.identity.clone()
+    }
+
+    fn access(&self, service: &ServiceName) -> Access {
+        self.access.get(service.as_str()).cloned().unwrap_or_default()
+    }
+
+    fn believes(&self, at: &SiteName) -> bool {
+        *at != site("c")
     }
 }
 
@@ -105,6 +115,22 @@ impl Lab {
     }
 
     pub(crate) fn with(name: &str, identity: Option<Identity>, adjust: impl FnOnce(&mut Limits)) -> Self {
+        Self::of(name, identity, adjust, Profile::example(), HashMap::new())
+    }
+
+    /// A site with an application of one's own, and what it may use of its services.
+    pub(crate) fn with_glue(name: &str, glue: &str, access: HashMap<String, Access>) -> Self {
+        let profile = Profile::parse("glue.toml", glue).unwrap();
+        Self::of(name, None, |_| {}, profile, access)
+    }
+
+    fn of(
+        name: &str,
+        identity: Option<Identity>,
+        adjust: impl FnOnce(&mut Limits),
+        profile: Profile,
+        access: HashMap<String, Access>,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut limits = Limits::default();
         adjust(&mut limits);
@@ -118,10 +144,11 @@ impl Lab {
         let key = SiteKey::open(&dir.path().join("site.key"), &entropy).unwrap();
         let (engine, _) = EngineHandle::new(site(name), limits.engine_queue_max);
         let surroundings = Around {
-            profile: Arc::new(Profile::builtin("example").unwrap()),
+            profile: Arc::new(profile),
             limits,
             identity: identity.map(Arc::new),
             next: AtomicU8::new(0),
+            access,
         };
         let core = Core {
             site: site(name),
@@ -137,6 +164,7 @@ impl Lab {
             asks: Asks::default(),
             calls: Calls::default(),
             commit_times: CommitTimes::default(),
+            callers: Verifications::default(),
         };
         Self {
             core: Arc::new(core),

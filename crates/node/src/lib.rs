@@ -4,6 +4,7 @@
 //! Nothing that the engine wants done begins before its state is durable. It reaches the application, the
 //! other sites, the clock and randomness only through [`ports`].
 
+mod caller;
 mod calls;
 mod commit_times;
 mod coordinate;
@@ -22,6 +23,7 @@ mod operation_ref;
 mod operator;
 pub mod ports;
 mod problems;
+mod progress;
 mod rows;
 mod runner;
 mod secret;

@@ -62,6 +62,10 @@ pub(crate) fn new_id(
     }
     match rules.meta_format() {
         MetaFormat::Uuid => Ok(NewId::Given(uuid(surroundings))),
+        MetaFormat::Hex => {
+            let digits = uuid(surroundings).as_str().replace('-', "");
+            Ok(NewId::Given(MetaId::new(&digits)))
+        }
         MetaFormat::Integer { first, last } => Ok(NewId::Integer {
             // Kinds that share a range share its numbers: a meta-id names one set, whatever its kind.
             counter: format!("{first}-{last}"),
@@ -91,6 +95,34 @@ pub(crate) fn uuid(surroundings: &dyn Surroundings) -> MetaId {
         let _ = write!(text, "{byte:02x}");
     }
     MetaId::new(&text)
+}
+
+/// Letters and digits that make no words.
+const NAME_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+const NAME_END_CHARS: usize = 5;
+/// So that a name of it is a label of the domain name system, which many applications want.
+const NAME_BEGINNING_MAX_BYTES: usize = 63 - NAME_END_CHARS;
+
+/// A name that begins like this and that probably nothing has.
+pub(crate) fn name(surroundings: &dyn Surroundings, beginning: &str) -> String {
+    let mut end = beginning.len().min(NAME_BEGINNING_MAX_BYTES);
+    while !beginning.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut name = beginning[..end].to_owned();
+    let mut bytes = [0; 32];
+    while name.len() < end + NAME_END_CHARS {
+        surroundings.fill(&mut bytes);
+        // Of 256 values the last 13 would make some letters likelier than others.
+        let fair = bytes
+            .iter()
+            .map(|byte| usize::from(*byte))
+            .filter(|byte| *byte < 243);
+        let letters = fair.map(|byte| char::from(NAME_ALPHABET[byte % 27]));
+        let missing = end + NAME_END_CHARS - name.len();
+        name.extend(letters.take(missing));
+    }
+    name
 }
 
 pub(crate) fn token(surroundings: &dyn Surroundings) -> Token {

@@ -19,6 +19,7 @@ use cheops_types::SiteName;
 use tokio::sync::mpsc;
 
 use crate::{
+    caller::Verifications,
     calls::Calls,
     commit_times::CommitTimes,
     core::Core,
@@ -147,6 +148,7 @@ impl Node {
             asks: Asks::default(),
             calls: Calls::default(),
             commit_times: CommitTimes::default(),
+            callers: Verifications::default(),
         });
         let (sender, tasks) = mpsc::channel(TASKS_MAX);
         let thread = Engine::new(Arc::clone(&core), inbox, sender, record);

@@ -24,6 +24,7 @@ use cheops_store::{ReadSession, SealError};
 use cheops_types::{Code, Problem, SiteName};
 
 use crate::{
+    caller,
     core::Core,
     engine::Input,
     mint,
@@ -63,7 +64,9 @@ impl Operator {
         let (id, hint) = (id.to_owned(), hint.clone());
         self.read(move |core, read| {
             let set = find::set(core, read, &id, &hint)?;
-            Ok(View::new(&core.site, &set).detail())
+            let mut detail = View::new(&core.site, &set).detail();
+            find::complete(read, &set, &mut detail.set);
+            Ok(detail)
         })
         .await
     }
@@ -119,6 +122,10 @@ impl Operator {
 
     /// Changes the set's record by an operation of its own.
     async fn change(&self, meta: &MetaId, verb: Verb, credential: Option<Secret>) -> Result<(), Problem> {
+        let caller = match verb {
+            Verb::Join { .. } => self.sponsor(meta, credential.as_ref()).await?,
+            _ => None,
+        };
         let (token, waiter) = self.register();
         let draft = Draft {
             token,
@@ -126,7 +133,10 @@ impl Operator {
             touches: Footprint::parts([]),
             recognise: Recognise::Nothing,
             needs: Vec::new(),
-            request: no_request(),
+            request: Request {
+                caller,
+                ..no_request()
+            },
             conditions: None,
             credential,
         };
@@ -145,11 +155,25 @@ impl Operator {
         }
     }
 
+    async fn sponsor(
+        &self,
+        meta: &MetaId,
+        credential: Option<&Secret>,
+    ) -> Result<Option<cheops_types::Caller>, Problem> {
+        let wanted = meta.clone();
+        let kept = self.read(move |core, read| {
+            rows::kept(read, &wanted).map_err(|error| problems::store(&core.site, &error))
+        });
+        Ok(match kept.await? {
+            Some(kept) => caller::sponsor(&self.core, &kept, credential).await,
+            None => None,
+        })
+    }
+
     /// A place among those that wait for the engine's answer.
     fn register(&self) -> (Token, Waiter) {
         let token = mint::token(&*self.core.surroundings);
-        let caller = Caller::default();
-        (token, self.core.waiting.register(token, caller))
+        (token, self.core.waiting.register_recorded(token))
     }
 
     async fn answered(&self, meta: &MetaId, mut waiter: Waiter) -> Result<Stage, Problem> {
@@ -217,7 +241,7 @@ impl Operator {
             return Ok(None);
         }
         let headers = self.headers(service, kind, credential)?;
-        let sealed = secret::seal(&self.core.key, &*self.core.surroundings, &headers);
+        let sealed = secret::seal_supplied(&self.core.key, &*self.core.surroundings, &headers);
         sealed.map(Some).map_err(|error: SealError| {
             let detail = format!("`{}` cannot keep the credential: {error}", self.core.site);
             Problem::new(Code::StoreFull, detail).at(&self.core.site)

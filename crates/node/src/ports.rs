@@ -44,6 +44,15 @@ pub trait Peers {
     fn is_up(&self, site: &SiteName) -> bool;
 }
 
+/// What this site may use of a service, and whom it believes there.
+#[derive(Clone, Default)]
+pub struct Access {
+    /// The site's own credential, as its file has it.
+    pub credential: Option<Arc<[u8]>>,
+    /// Privileged users and groups that other sites may vouch for.
+    pub vouch: Arc<[String]>,
+}
+
 /// What is configured, and what only the agent may reach for.
 pub trait Surroundings: Send + Sync {
     /// Milliseconds since 1970 on the wall clock.
@@ -58,6 +67,16 @@ pub trait Surroundings: Send + Sync {
 
     /// All known sites, this one included, sorted by name.
     fn sites(&self) -> Vec<SiteName>;
+
+    /// What this site may use of a service.
+    fn access(&self, _service: &ServiceName) -> Access {
+        Access::default()
+    }
+
+    /// Whether a site may vouch for the application's users here.
+    fn believes(&self, _site: &SiteName) -> bool {
+        true
+    }
 
     /// Who this site is in the mesh; none while it is alone.
     fn identity(&self) -> Option<Arc<Identity>> {

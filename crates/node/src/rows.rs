@@ -12,7 +12,7 @@ use cheops_store::{
 use cheops_types::SiteName;
 use serde::{Deserialize, Serialize};
 
-use crate::mint::Counters;
+use crate::{caller::Vouched, mint::Counters};
 
 pub(crate) type Sets = tables::Sets<Head>;
 pub(crate) type SetsByLocalKey = tables::SetsByLocalKey<Head>;
@@ -65,6 +65,10 @@ pub(crate) struct Kept {
     /// Sets that this one has waited for, so that deletes wait the other way round.
     pub(crate) needs: BTreeSet<MetaId>,
     pub(crate) set: Set,
+    /// Whoever wrote last, once the operation is no longer kept: what the agent asks for itself it asks in
+    /// that name.
+    #[serde(default)]
+    pub(crate) writer: Option<Vouched>,
 }
 
 impl Kept {
@@ -74,6 +78,7 @@ impl Kept {
             incarnation: self.incarnation,
             needs: self.needs.clone(),
             set: self.set.without_log(),
+            writer: self.writer.clone(),
         }
     }
 }
@@ -232,6 +237,24 @@ pub(crate) fn local_key(read: &impl Read, parents: &[String], own: &str) -> Resu
         });
     }
     Ok(Some(join_key(&here, own)))
+}
+
+/// Whether a resource went with one that it was in: applications empty what they delete, and tell nobody.
+pub(crate) fn is_orphan(read: &impl Read, meta: &MetaId) -> Result<bool, Error> {
+    let Some(row) = read.get::<Records>(&meta.as_str().to_owned())? else {
+        return Ok(false);
+    };
+    has_lost_parent(read, &row.record.set.record().parents)
+}
+
+pub(crate) fn has_lost_parent(read: &impl Read, parents: &[String]) -> Result<bool, Error> {
+    for parent in parents {
+        let standing = read.get::<Sets>(parent)?.map(|row| row.head.standing);
+        if standing == Some(HeadStanding::Deleted) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 pub(crate) fn operation_key(rank: &Rank) -> OperationKey {

@@ -6,7 +6,9 @@ mod execute;
 mod ids;
 mod look;
 mod read;
+mod recast;
 mod render;
+mod speak;
 mod spooled;
 #[cfg(test)]
 mod tests;
@@ -33,6 +35,7 @@ use crate::{
 };
 use asks::Ask;
 use read::Replica;
+use speak::OwnToken;
 
 /// How often payloads that nobody needs any more are removed.
 const SWEEP: Duration = Duration::from_secs(30);
@@ -56,6 +59,7 @@ struct Hands {
     fetcher: Fetcher,
     outboxes: Outboxes,
     places: Semaphore,
+    own_token: OwnToken,
 }
 
 impl Runner {
@@ -67,6 +71,7 @@ impl Runner {
             fetcher: Fetcher::new(Arc::clone(&core), Rc::clone(&peers)),
             outboxes: Outboxes::new(Arc::clone(&core), Rc::clone(&peers)),
             places,
+            own_token: OwnToken::default(),
             core,
             application,
             peers,
@@ -115,7 +120,7 @@ impl Runner {
                 spawn_local(async move {
                     let ticket = execution.ticket;
                     let attempt = match &under_way {
-                        Some(_) => hands.execute(&set, &others, stand_in.as_ref(), execution).await,
+                        Some(_) => hands.execute(&set, &others, &stand_in, execution).await,
                         None => Attempt::NotSent,
                     };
                     let event = Event::Executed { ticket, attempt };
@@ -124,14 +129,14 @@ impl Runner {
             }
             What::Look { ticket, token } => {
                 spawn_local(async move {
-                    let found = hands.look(&set, stand_in.as_ref(), token).await;
+                    let found = hands.look(&set, &stand_in, token).await;
                     let event = Event::Looked { ticket, found };
                     hands.core.engine.result(&set.meta, event);
                 });
             }
             What::Read { ticket, local } => {
                 spawn_local(async move {
-                    let event = match hands.read(&set, &local, stand_in.as_ref()).await {
+                    let event = match hands.read(&set, &local, &stand_in).await {
                         Replica::Here(state, digest) => Event::Read {
                             ticket,
                             state: Some((state, digest)),

@@ -1,4 +1,4 @@
-//! Callers' credentials: headers, sealed with the site's key while they wait.
+//! Credentials: headers, sealed with the site's key while they wait.
 
 use std::io;
 
@@ -14,13 +14,33 @@ pub(crate) type Headers = Vec<(String, Bytes)>;
 /// Where sealed credentials belong: they open nowhere else.
 const PLACE: &[u8] = b"credential";
 
-/// Seals a credential.
+/// Stands among the headers of a credential that an operator brought. No header is called so.
+const SUPPLIED: &str = ":supplied";
+
+/// A credential in clear.
+pub(crate) struct Opened {
+    pub(crate) headers: Headers,
+    /// An operator brought it: it is meant to be used, whoever the caller was.
+    pub(crate) is_supplied: bool,
+}
+
+/// Seals a caller's credential.
 pub(crate) fn seal(
     key: &SiteKey,
     surroundings: &dyn Surroundings,
     headers: &[(String, Bytes)],
 ) -> Result<Secret, SealError> {
-    seal_clear(key, surroundings, &encode(headers))
+    seal_clear(key, surroundings, &encode(headers.iter()))
+}
+
+/// Seals a credential that an operator brought.
+pub(crate) fn seal_supplied(
+    key: &SiteKey,
+    surroundings: &dyn Surroundings,
+    headers: &[(String, Bytes)],
+) -> Result<Secret, SealError> {
+    let mark = (SUPPLIED.to_owned(), Bytes::new());
+    seal_clear(key, surroundings, &encode(headers.iter().chain([&mark])))
 }
 
 /// The same for what [`open_clear`] gave at another site.
@@ -41,15 +61,18 @@ pub(crate) fn open_clear(key: &SiteKey, secret: &Secret) -> Result<Vec<u8>, Seal
     key.open_sealed(PLACE, &Sealed::from_bytes(secret.0.clone()))
 }
 
-pub(crate) fn open(key: &SiteKey, secret: &Secret) -> Result<Headers, SealError> {
-    decode(&open_clear(key, secret)?).ok_or(SealError::Damaged)
+pub(crate) fn open(key: &SiteKey, secret: &Secret) -> Result<Opened, SealError> {
+    let mut headers = decode(&open_clear(key, secret)?).ok_or(SealError::Damaged)?;
+    let all = headers.len();
+    headers.retain(|(name, _)| name != SUPPLIED);
+    Ok(Opened {
+        is_supplied: headers.len() < all,
+        headers,
+    })
 }
 
-fn encode(headers: &[(String, Bytes)]) -> Vec<u8> {
-    let pairs: Vec<(&str, &[u8])> = headers
-        .iter()
-        .map(|(name, value)| (name.as_str(), &value[..]))
-        .collect();
+fn encode<'h>(headers: impl Iterator<Item = &'h (String, Bytes)>) -> Vec<u8> {
+    let pairs: Vec<(&str, &[u8])> = headers.map(|(name, value)| (name.as_str(), &value[..])).collect();
     // Text and bytes have no shape that could not be written.
     rmp_serde::to_vec(&pairs).unwrap_or_default()
 }

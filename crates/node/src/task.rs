@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use cheops_replica::{Execution, LocalId, Message, Record, Secret, Token};
+use cheops_replica::{Execution, LocalId, Message, Record, Token};
 use cheops_types::SiteName;
+
+use crate::caller::OnBehalf;
 
 /// One effect on its way to the control runtime.
 #[derive(Debug)]
@@ -18,9 +20,8 @@ pub(crate) struct Call {
     pub(crate) set: Arc<Record>,
     /// The other members of the set: who else may have a payload.
     pub(crate) others: Vec<SiteName>,
-    /// The credential of the newest operation that is kept: it stands in where the work has no caller of its
-    /// own.
-    pub(crate) stand_in: Option<Secret>,
+    /// Who stands in where the work has no caller of its own.
+    pub(crate) stand_in: OnBehalf,
     pub(crate) what: What,
 }
 

@@ -90,9 +90,18 @@ pub(crate) struct Waiter {
 impl Waiting {
     /// Before the write is posted, so that nothing is missed.
     pub(crate) fn register(&self, token: Token, caller: Caller) -> Waiter {
+        self.place(token, Some(caller))
+    }
+
+    /// The same for what no request brings: it is sent as it is recorded, and authenticated like a repetition.
+    pub(crate) fn register_recorded(&self, token: Token) -> Waiter {
+        self.place(token, None)
+    }
+
+    fn place(&self, token: Token, caller: Option<Caller>) -> Waiter {
         let (sender, stage) = watch::channel(Stage::default());
         let place = Place {
-            caller: Some(Arc::new(caller)),
+            caller: caller.map(Arc::new),
             answer: None,
             stage: sender,
         };

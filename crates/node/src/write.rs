@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use cheops_glue::join_key;
 use cheops_plan::{Elsewhere, Prefer, Reply, Told, Write, WriteBody};
 use cheops_replica::{Answer, Body, Draft, Footprint, MetaId, Reason, Recognise, Request, Secret, Verb};
 use cheops_store::{Payload, PayloadHash, PayloadRef};
@@ -10,29 +11,48 @@ use cheops_types::{Code, Outcome, Problem, SiteName};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
+    caller,
     core::Core,
     draft::{Drafted, To, draft},
     engine::Input,
-    mint, problems, told,
+    mint, problems, progress, told,
     waiting::{AppAnswer, Caller, Stage, Waiter},
 };
 
 /// Beyond the application's own time: for the engine and two commits.
 const SLACK: Duration = Duration::from_secs(5);
 
+/// Names that are tried for a create that tells only the beginning of one.
+const NAMES_MAX: usize = 8;
+
 pub(crate) async fn write(core: Arc<Core>, write: Write) -> Reply {
-    let prefer = write.prefer;
     // Kept in the spool until the operation refers to it.
-    let payload = match hold_payload(&core, &write.body) {
+    let mut payload = match hold_payload(&core, &write.body) {
         Ok(payload) => payload,
         Err(problem) => return not_executed(problem),
     };
-    let drafted = match draft(&core, &write) {
-        Ok(drafted) => drafted,
-        Err(problem) => return not_executed(problem),
-    };
-    let undo = Undo::of(&drafted.draft, &prefer);
-    let mut waiter = match post(&core, drafted) {
+    let verified = caller::verified(&core, &write).await;
+    let mut names = 0;
+    loop {
+        let drafted = match draft(&core, &write) {
+            Ok(drafted) => by(drafted, verified.as_ref()),
+            Err(problem) => return not_executed(problem),
+        };
+        let is_name_chosen = drafted.is_name_chosen;
+        let reply = attempt(&core, &write, drafted, &mut payload).await;
+        names += 1;
+        let is_taken = is_name_chosen && matches!(reply, Reply::Answered { status: 409, .. });
+        if !is_taken || names == NAMES_MAX {
+            return reply;
+        }
+    }
+}
+
+async fn attempt(core: &Core, write: &Write, drafted: Drafted, payload: &mut Option<Payload>) -> Reply {
+    let prefer = write.prefer;
+    let undo = Undo::of(core, write, &drafted.draft);
+    let is_asynchronous = is_asynchronous(core, &drafted.draft.verb);
+    let mut waiter = match post(core, drafted) {
         Ok(waiter) => waiter,
         Err(problem) => return not_executed(problem),
     };
@@ -42,10 +62,12 @@ pub(crate) async fn write(core: Arc<Core>, write: Write) -> Reply {
     let patience = Duration::from_millis(core.surroundings.limits().upstream_timeout_ms) + SLACK;
     let Ok(Some(stage)) = timeout(patience, waiter.until(wanted)).await else {
         // The caller waits no longer; the write may go on.
-        return unknown(&core, waiter.stage().told);
+        return unknown(core, waiter.stage().told);
     };
     // From now on the operation refers to it, or another site takes the write over.
-    let payload = payload.filter(|_| matches!(stage.answer, Some(Answer::NotHere(_))));
+    let payload = payload
+        .take()
+        .filter(|_| matches!(stage.answer, Some(Answer::NotHere(_))));
     if let Some(problem) = stage.failed {
         return not_executed(problem);
     }
@@ -55,18 +77,18 @@ pub(crate) async fn write(core: Arc<Core>, write: Write) -> Reply {
     let told = stage.told.unwrap_or_else(|| told::nothing(&MetaId::new("")));
     match answer {
         Answer::Accepted { status, .. } => {
-            let told = wait(&core, &mut waiter, prefer, told).await;
+            let told = wait(core, &mut waiter, prefer, told, is_asynchronous).await;
             if let Some(undo) = undo
                 && let Some(refused) = told.sites.iter().find(|visit| told::is_refusal(visit)).cloned()
             {
-                return undo.run(&core, told, &refused.site, refused.status).await;
+                return undo.run(core, told, &refused.site, refused.status).await;
             }
             answered(status, waiter.take_answer(), told)
         }
         Answer::Refused { status } => answered(status, waiter.take_answer(), told),
         Answer::Unknown { status } => match (status, waiter.take_answer()) {
             (Some(status), Some(answer)) => answered(status, Some(answer), told),
-            _ => unknown(&core, Some(told)),
+            _ => unknown(core, Some(told)),
         },
         Answer::NotHere(reason) => {
             if let Some(payload) = payload {
@@ -79,9 +101,17 @@ pub(crate) async fn write(core: Arc<Core>, write: Write) -> Reply {
     }
 }
 
+/// A write with the caller that this site has verified.
+fn by(mut drafted: Drafted, verified: Option<&cheops_types::Caller>) -> Drafted {
+    drafted.draft.request.caller = verified.cloned();
+    drafted
+}
+
 /// Hands a write to the engine.
 fn post(core: &Core, drafted: Drafted) -> Result<Waiter, Problem> {
-    let Drafted { draft, to, caller } = drafted;
+    let Drafted {
+        draft, to, caller, ..
+    } = drafted;
     let waiter = core.waiting.register(draft.token, caller);
     let draft = Box::new(draft);
     let input = match to {
@@ -110,17 +140,30 @@ fn hold_payload(core: &Core, body: &WriteBody) -> Result<Option<Payload>, Proble
     })
 }
 
+/// Whether a create has an end of its own, which its resource tells.
+fn is_asynchronous(core: &Core, verb: &Verb) -> bool {
+    let Verb::Create(birth) = verb else {
+        return false;
+    };
+    let profile = core.surroundings.profile();
+    profile.kind(&birth.service, &birth.kind).is_asynchronous()
+}
+
 /// Waits for the other sites as long as the caller wants.
-async fn wait(core: &Core, waiter: &mut Waiter, prefer: Prefer, told: Told) -> Told {
+async fn wait(core: &Core, waiter: &mut Waiter, prefer: Prefer, told: Told, is_asynchronous: bool) -> Told {
     let status = told.sites.first().and_then(|visit| visit.status);
     let mut latest = told;
     if prefer.wait_s.is_some() || prefer.held.is_some() {
         let max_s = core.surroundings.limits().prefer_wait_max_s;
         let patience = Duration::from_secs(prefer.wait_s.unwrap_or(max_s).min(max_s));
         let is_over = |stage: &Stage| stage.told.as_ref().is_some_and(|told| is_over(prefer, told));
-        let waited = timeout_at(Instant::now() + patience, waiter.until(is_over)).await;
+        let until = Instant::now() + patience;
+        let waited = timeout_at(until, waiter.until(is_over)).await;
         let stage = waited.ok().flatten().unwrap_or_else(|| waiter.stage());
         latest = stage.told.unwrap_or(latest);
+        if is_asynchronous && prefer.wait_s.is_some() {
+            latest = progress::wait(core, latest, until).await;
+        }
     }
     if let Some(here) = latest.sites.first_mut() {
         here.status = here.status.or(status);
@@ -222,13 +265,18 @@ struct Undo {
 }
 
 impl Undo {
-    fn of(draft: &Draft, prefer: &Prefer) -> Option<Self> {
-        let is_wanted = prefer.strict && prefer.wait_s.is_some() && matches!(draft.verb, Verb::Create(_));
-        let path = draft.request.path.split(['?', '#']).next()?;
+    fn of(core: &Core, write: &Write, draft: &Draft) -> Option<Self> {
+        let prefer = &write.prefer;
+        let Verb::Create(birth) = &draft.verb else {
+            return None;
+        };
+        let is_wanted = prefer.strict && prefer.wait_s.is_some();
+        let profile = core.surroundings.profile();
+        let kind = profile.kind(&birth.service, &birth.kind);
         is_wanted.then(|| Self {
             request: Request {
                 method: "DELETE".to_owned(),
-                path: format!("{}/{{id}}", path.trim_end_matches('/')),
+                path: format!("{}/{{id}}", kind.collection_path(&join_key(&birth.parents, ""))),
                 headers: Vec::new(),
                 body: Body::Inline(Vec::new()),
                 scope: draft.request.scope.clone(),
@@ -249,13 +297,13 @@ impl Undo {
             conditions: None,
             credential: self.credential,
         };
-        let drafted = Drafted {
-            draft,
-            to: To::Set(MetaId::new(&told.set)),
-            caller: Caller::default(),
+        let mut waiter = core.waiting.register_recorded(draft.token);
+        let input = Input::Request {
+            set: MetaId::new(&told.set),
+            draft: Box::new(draft),
         };
-        let undone = match post(core, drafted) {
-            Ok(mut waiter) => {
+        let undone = match core.engine.post(input) {
+            Ok(()) => {
                 let patience = Duration::from_millis(core.surroundings.limits().upstream_timeout_ms) + SLACK;
                 let ended = timeout(patience, waiter.until(|stage| stage.answer.is_some())).await;
                 matches!(

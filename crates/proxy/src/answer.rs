@@ -34,9 +34,14 @@ pub(crate) fn drop_body(response: &mut Response<Body>) {
 /// An error answer with a receipt of its own: a request that stayed here, or was refused.
 pub(crate) fn failure(problem: &Problem, here: &SiteName, outcome: Outcome) -> Response<Body> {
     let mut response = self::problem(problem);
-    let visit = Visit::failed(here, outcome, problem.code.as_str());
-    put_receipt(&mut response, &Receipt::new(PlanKind::Local, vec![visit]));
+    put_failure(&mut response, here, outcome, problem.code);
     response
+}
+
+/// Says in a receipt that this site's service did not answer.
+pub(crate) fn put_failure(response: &mut Response<Body>, here: &SiteName, outcome: Outcome, code: Code) {
+    let visit = Visit::failed(here, outcome, code.as_str());
+    put_receipt(response, &Receipt::new(PlanKind::Local, vec![visit]));
 }
 
 pub(crate) fn put_receipt(response: &mut Response<Body>, receipt: &Receipt) {

@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue, Request, Response, request};
 use http_body::Body as _;
 
 use crate::{
-    Counted, answer, carry, head,
+    Counted, answer, carry, head, identity,
     job::Job,
     operation,
     replicated::{self, Places},
@@ -66,7 +66,8 @@ impl Job {
         }
         let timeout_ms = self.core.limits().upstream_timeout_ms;
         let (body, progress) = body.watch();
-        let sending = pin!(self.service.upstream.send(Request::from_parts(head, body)));
+        let upstream = self.service.upstream_for(&mut head.headers);
+        let sending = pin!(upstream.send(Request::from_parts(head, body)));
         match self.core.clock.timeout_idle(timeout_ms, progress, sending).await {
             Ok(Ok(response)) => self.answered_here(response),
             Ok(Err(error)) => self.unanswered_here(&error),
@@ -131,6 +132,7 @@ impl Job {
     /// Between agents the scope and the service travel in headers that no client can write.
     pub(crate) fn address_peer(&self, head: &mut request::Parts) {
         head.headers.remove(headers::SCOPE);
+        identity::hand_on(&mut head.headers, &self.service);
         if let Ok(value) = HeaderValue::from_str(&self.service.name) {
             head.headers
                 .insert(HeaderName::from_static(headers::PEER_SERVICE), value);

@@ -68,15 +68,20 @@ pub(crate) fn write(headers: &mut HeaderMap, workflow: &Workflow, carriers: &[Ca
                 }
             }
             Carrier::Baggage => put_member(headers, BAGGAGE, KEY_MEMBER, &format!("{:032x}", workflow.key)),
-            Carrier::Header { name, format } => {
-                if let (Ok(name), Ok(value)) = (
-                    HeaderName::try_from(name.as_str()),
-                    HeaderValue::try_from(format.write(workflow.key)),
-                ) {
-                    headers.insert(name, value);
-                }
-            }
+            Carrier::Header { name, format } => write_header(headers, name, format.write(workflow.key)),
         }
+    }
+}
+
+/// The key becomes the request's id. One that the caller chose would be another workflow's too if the caller
+/// used it twice; the log tells which key took its place.
+fn write_header(headers: &mut HeaderMap, name: &str, id: String) {
+    let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(id)) else {
+        return;
+    };
+    let callers = headers.insert(name, value.clone());
+    if let Some(callers) = callers.filter(|callers| *callers != value) {
+        tracing::debug!(id = ?value, replaced = ?callers, "a workflow has an id of its own");
     }
 }
 
@@ -223,7 +228,10 @@ mod tests {
     use cheops_scope::{ParseLimits, parse};
 
     use super::*;
-    use crate::{KeyMaker, correlation::Carried};
+    use crate::{
+        KeyMaker,
+        correlation::{Carried, Lasting},
+    };
 
     fn begin(correlation: &Correlation, text: &str) -> Arc<Workflow> {
         let scope = parse(
@@ -234,7 +242,9 @@ mod tests {
             },
         )
         .unwrap();
-        correlation.begin(Carried::new(scope), 10).unwrap()
+        correlation
+            .begin(Carried::new(scope), Lasting::Write, 10)
+            .unwrap()
     }
 
     #[test]

@@ -2,18 +2,21 @@
 
 use std::{pin::pin, rc::Rc, sync::Arc};
 
+use cheops_glue::Carrier;
 use cheops_net::{Body, Connection, Expired, SendError};
 use cheops_scope::{ParseLimits, read};
-use cheops_types::{Code, Limit, Limits, Problem, ServiceName, VerbClass, headers};
+use cheops_types::{Code, Limit, Outcome, Problem, ServiceName, VerbClass, headers};
 use http::{HeaderMap, Request, Response, request};
 use hyper::body::Incoming;
 
 use crate::{
-    Counted, Role, Tag, WorldView, answer, carry,
+    Counted, Role, Tag, WorldView, answer, carry, context_free,
     core::{Core, Service},
     correlation::{Carried, Found},
+    discovery::Question,
     execute,
     head::{self, Facts},
+    identity::Sender,
     job::{Caller, Flow, Job},
     operation, replicated,
     tunnel::{self, Wish},
@@ -34,6 +37,13 @@ pub(crate) async fn handle(
         return Box::pin(operation::answer(core, &head)).await;
     }
     let facts = Facts::of(&head.headers);
+    let profile = &core.world.profile;
+    if let Some(rule) = profile.context_free(name, head.method.as_str(), head.uri.path()) {
+        return Box::pin(context_free::handle(
+            core, connection, service, head, facts, incoming, rule,
+        ))
+        .await;
+    }
     match find_flow(core, connection.tag.role, service, &mut head.headers, facts) {
         Ok(None) if replicated::concerns(core, name, head.uri.path()) => {
             core.counters.add(Counted::Plain);
@@ -48,7 +58,7 @@ pub(crate) async fn handle(
             ))
             .await
         }
-        Ok(None) => plain(core, connection, service, head, facts, incoming).await,
+        Ok(None) => plain(core, connection, service, head, facts, incoming, None).await,
         Ok(Some(flow)) => {
             core.counters.add(Counted::Scoped);
             Box::pin(planned(core, connection, service, head, facts, incoming, flow)).await
@@ -69,20 +79,17 @@ fn find_flow(
 ) -> Result<Option<Flow>, Problem> {
     let carriers = core.world.profile.correlation();
     let correlation = &core.shared.correlation;
-    // A user's own keys say nothing; one of ours would lead into somebody else's workflow.
+    strip_users_keys(core, role, headers, facts);
     if role == Role::Public {
-        if facts.trace || !correlation.is_empty() {
-            carry::strip_keys(headers, carriers, correlation);
-        }
         return if facts.scope {
-            own_scope(core, service, headers).map(Some)
+            own_scope(core, service, headers).map(|carried| Some(Flow::Begins(carried)))
         } else {
             Ok(None)
         };
     }
     let workflow = match carry::find_key(headers, carriers, correlation).map(|key| correlation.find(key)) {
         Some(Found::Known(workflow)) => Some(workflow),
-        Some(Found::Lost) if !facts.scope => return Err(lost(core.limits())),
+        Some(Found::Lost) if !facts.scope => return Err(lost()),
         Some(Found::Lost | Found::Foreign) | None => None,
     };
     if !facts.scope {
@@ -90,25 +97,44 @@ fn find_flow(
     }
     // A service that passes on both the scope and the key is in the same workflow.
     match (own_scope(core, service, headers)?, workflow) {
-        (Flow::Begins(carried), Some(workflow)) if carried.scope == workflow.carried.scope => {
+        (carried, Some(workflow)) if carried.scope == workflow.carried.scope => {
             Ok(Some(Flow::Joins(workflow)))
         }
-        (flow, _) => Ok(Some(flow)),
+        (carried, _) => Ok(Some(Flow::Begins(carried))),
     }
 }
 
-fn lost(limits: &Limits) -> Problem {
+/// A user's own keys say nothing; one of ours would lead into somebody else's workflow.
+pub(crate) fn strip_users_keys(core: &Core, role: Role, headers: &mut HeaderMap, facts: Facts) {
+    let (carriers, correlation) = (core.world.profile.correlation(), &core.shared.correlation);
+    // Keys of before a restart are recognised too, so an empty table does not mean that there is none.
+    let may_be_elsewhere = || {
+        let is_trace = |carrier: &Carrier| {
+            matches!(
+                carrier,
+                Carrier::ScopeHeader | Carrier::Traceparent | Carrier::Tracestate
+            )
+        };
+        !carriers.iter().all(is_trace)
+    };
+    if role == Role::Public && (facts.trace || !correlation.is_empty() || may_be_elsewhere()) {
+        carry::strip_keys(headers, carriers, correlation);
+    }
+}
+
+fn lost() -> Problem {
     Problem::new(
         Code::CorrelationLost,
-        format!(
-            "the call belongs to a scoped workflow that this agent no longer knows (it restarted, or the workflow was idle for {} s); start the workflow again",
-            limits.correlation_idle_s
-        ),
+        "the call belongs to a scoped workflow that this agent no longer knows (it restarted, or the workflow was idle for too long); start the workflow again",
     )
 }
 
 /// Reads and checks the scope that the request itself brings.
-fn own_scope(core: &Core, service: &Service, headers: &HeaderMap) -> Result<Flow, Problem> {
+pub(crate) fn own_scope(
+    core: &Core,
+    service: &Service,
+    headers: &HeaderMap,
+) -> Result<Arc<Carried>, Problem> {
     let mut values = headers.get_all(headers::SCOPE).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
         return Err(Problem::new(
@@ -132,7 +158,7 @@ fn own_scope(core: &Core, service: &Service, headers: &HeaderMap) -> Result<Flow
         }
         diagnostics.to_problem(text)
     })?;
-    Ok(Flow::Begins(Carried::new(scope.to_full(&service.name))))
+    Ok(Carried::new(scope.to_full(&service.name)))
 }
 
 // === steps 4 to 6 ===
@@ -141,23 +167,19 @@ async fn planned(
     core: &Rc<Core>,
     connection: &Connection<Arc<Tag>>,
     service: &Rc<Service>,
-    mut head: request::Parts,
+    head: request::Parts,
     facts: Facts,
     incoming: Incoming,
     flow: Flow,
 ) -> Response<Body> {
-    let wish = Wish::take(&mut head, facts, &incoming);
-    if let Err(problem) = head::prepare(&mut head, facts, service, false) {
-        return core.refuse(&problem);
-    }
-    let caller = match (connection.tag.role, &flow) {
-        (Role::Internal, _) | (Role::Shared, Flow::Joins(_)) => Caller::Service,
-        _ => Caller::User,
+    let (mut job, wish) = match job(core, connection, service, head, facts, &incoming, flow) {
+        Ok(ready) => ready,
+        Err(problem) => return core.refuse(&problem),
     };
-    let mut job = Job::new(core.clone(), service.clone(), head, flow, caller);
     let view = WorldView::new(&core.world, core.shared.distances.load_full());
     let scope = job.carried().map(|carried| &carried.scope);
     let plan = match cheops_plan::plan(&service.name, job.verb, scope, &view) {
+        Ok(plan) if job.is_effect_free() => context_free::at_one_site(plan, &view),
         Ok(plan) => plan,
         Err(refusal) => return core.refuse(&refusal.to_problem()),
     };
@@ -170,17 +192,39 @@ async fn planned(
     }
 }
 
-async fn plain(
+/// A request ready to be planned, and the wish to switch protocols, where it has one.
+pub(crate) fn job(
+    core: &Rc<Core>,
+    connection: &Connection<Arc<Tag>>,
+    service: &Rc<Service>,
+    mut head: request::Parts,
+    facts: Facts,
+    incoming: &Incoming,
+    flow: Flow,
+) -> Result<(Job, Option<Wish>), Problem> {
+    let wish = Wish::take(&mut head, facts, incoming);
+    head::prepare(&mut head, facts, service, sender(connection))?;
+    let caller = match (connection.tag.role, &flow) {
+        (Role::Internal, _) | (Role::Shared, Flow::Joins(_)) => Caller::Service,
+        _ => Caller::User,
+    };
+    Ok((Job::new(core.clone(), service.clone(), head, flow, caller), wish))
+}
+
+/// Passes a request on. The answer to a question that is remembered is kept, and given when the service
+/// cannot be reached.
+pub(crate) async fn plain(
     core: &Core,
     connection: &Connection<Arc<Tag>>,
     service: &Service,
     mut head: request::Parts,
     facts: Facts,
     incoming: Incoming,
+    question: Option<Box<Question>>,
 ) -> Response<Body> {
     core.counters.add(Counted::Plain);
     let wish = Wish::take(&mut head, facts, &incoming);
-    if let Err(problem) = head::prepare(&mut head, facts, service, false) {
+    if let Err(problem) = head::prepare(&mut head, facts, service, sender(connection)) {
         return core.refuse(&problem);
     }
     let method = head.method.clone();
@@ -190,20 +234,38 @@ async fn plain(
         if let Some(wish) = wish {
             return Box::pin(tunnel::plain(core, service, head, wish, connection.hold())).await;
         }
-        let mut response = service.upstream.send(Request::from_parts(head, body)).await?;
+        let upstream = service.upstream_for(&mut head.headers);
+        let mut response = upstream.send(Request::from_parts(head, body)).await?;
         head::clean_response(response.headers_mut());
         Ok(response)
     });
     let error = match core.clock.timeout_idle(timeout_ms, progress, sending).await {
-        Ok(Ok(response)) => return response,
+        Ok(Ok(response)) => {
+            return match question {
+                Some(question) => core.shared.discovery.keep(*question, response, core.limits()),
+                None => response,
+            };
+        }
         Ok(Err(error)) => error,
         Err(Expired) => {
             Limit::UpstreamTimeout.hit();
             SendError::timeout(timeout_ms)
         }
     };
-    core.counters.add(Counted::Problems);
     // Not on the fast path any more: the answer says what is known about execution.
+    if error.outcome == Outcome::NotExecuted
+        && let Some(mut stale) = question.and_then(|question| core.shared.discovery.recall(&question))
+    {
+        core.counters.add(Counted::Recalled);
+        answer::put_failure(
+            &mut stale,
+            &core.world.site,
+            error.outcome,
+            Code::UpstreamUnreachable,
+        );
+        return stale;
+    }
+    core.counters.add(Counted::Problems);
     let verb = if method.is_safe() {
         VerbClass::ReadOne
     } else {
@@ -215,4 +277,8 @@ async fn plain(
         here,
         error.outcome,
     )
+}
+
+fn sender(connection: &Connection<Arc<Tag>>) -> Sender<'_> {
+    Sender::Client(connection.subject.as_ref())
 }

@@ -6,12 +6,17 @@ use cheops_net::{Body, Clock, PeerLink, PeerOptions, Upstream, UpstreamOptions, 
 use cheops_types::{Limits, Outcome, Problem, ServiceName, SiteName};
 use http::Response;
 
-use crate::{Counted, Counters, Shared, World, answer, gather::Memory, head::Via};
+use crate::{Counted, Counters, Shared, World, answer, gather::Memory, head::Via, identity::Identity};
 
 /// A service as one core sees it.
 pub(crate) struct Service {
     pub(crate) name: ServiceName,
     pub(crate) upstream: Rc<Upstream>,
+    /// The same with this agent's certificate, by which the application believes it about callers.
+    pub(crate) vouched: Option<Rc<Upstream>>,
+    pub(crate) identity: Option<Identity>,
+    /// Callers with privileges that a peer may speak for.
+    pub(crate) vouch: Vec<String>,
     pub(crate) via: Via,
 }
 
@@ -94,17 +99,23 @@ impl Core {
 fn services(world: &World, clock: &Rc<Clock>, old: Option<&Core>) -> HashMap<ServiceName, Rc<Service>> {
     let options = UpstreamOptions::from(&world.limits);
     let services = world.services.values().map(|entry| {
-        let kept = old
-            .and_then(|old| old.services.get(&entry.name))
-            .filter(|service| same_target(service.upstream.target(), &entry.target));
-        let service = match kept {
-            Some(service) => service.clone(),
-            None => Rc::new(Service {
-                name: entry.name.clone(),
-                upstream: Upstream::new(entry.target.clone(), options, clock.clone()),
-                via: Via::new(&world.site, &entry.name),
-            }),
+        let old = old.and_then(|old| old.services.get(&entry.name));
+        let upstream = |target: &UpstreamTarget, kept: Option<&Rc<Upstream>>| {
+            let kept = kept.filter(|kept| same_target(kept.target(), target));
+            match kept {
+                Some(kept) => kept.clone(),
+                None => Upstream::new(target.clone(), options, clock.clone()),
+            }
         };
+        let vouched = entry.vouched.as_ref();
+        let service = Rc::new(Service {
+            name: entry.name.clone(),
+            upstream: upstream(&entry.target, old.map(|old| &old.upstream)),
+            vouched: vouched.map(|target| upstream(target, old.and_then(|old| old.vouched.as_ref()))),
+            identity: Identity::of_service(&world.profile, &entry.name),
+            vouch: entry.vouch.clone(),
+            via: Via::new(&world.site, &entry.name),
+        });
         (entry.name.clone(), service)
     });
     services.collect()

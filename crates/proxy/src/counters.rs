@@ -33,6 +33,8 @@ counted! {
     Problems = "problems_total",
     /// Reads for which a second site was asked.
     Hedged = "reads_hedged_total",
+    /// Answers of before that stood in for a service that is down.
+    Recalled = "answers_recalled_total",
     /// Connections that switched protocols.
     Upgrades = "upgrades_total",
 }

@@ -1,5 +1,6 @@
 //! One question to several sites: a merged list, or the first that has the resource.
 
+mod accept;
 mod collect;
 mod list;
 mod one;
@@ -16,6 +17,13 @@ use list::list;
 use one::first_that_has_it;
 
 pub(crate) async fn gather(job: &Job, sites: &[SiteName], replay: &Replay) -> Done {
+    let (profile, uri) = (&job.core.world.profile, &job.head.uri);
+    if profile.is_stream(&job.service.name, uri.path(), uri.query()) {
+        return Done::problem(Problem::new(
+            Code::NotAvailable,
+            "an answer that does not end cannot be gathered from several sites yet: name one site in the scope, and ask once for each; nothing executed",
+        ));
+    }
     let body = match whole_body(job, replay).await {
         Ok(body) => body,
         Err(problem) => return Done::problem(problem),

@@ -10,7 +10,10 @@ use http::{
     request,
 };
 
-use crate::core::Service;
+use crate::{
+    core::Service,
+    identity::{self, Sender},
+};
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -65,17 +68,21 @@ impl Facts {
     }
 }
 
-/// Makes a head fit for the next hop. `keeps_host`: the caller is an agent, whose authority is a site.
+/// Makes a head fit for the next hop.
 pub(crate) fn prepare(
     head: &mut request::Parts,
     facts: Facts,
     service: &Service,
-    keeps_host: bool,
+    sender: Sender<'_>,
 ) -> Result<(), Problem> {
     check_coding(&head.headers, facts)?;
+    // An agent's authority is a site.
+    let keeps_host = matches!(sender, Sender::Peer { .. });
     normalise_target(head, keeps_host, || service.upstream.target().authority())?;
     join_cookies(head, facts);
+    let caller = identity::told(&head.headers, service, sender)?;
     clean_request(&mut head.headers, facts);
+    identity::enter(&mut head.headers, service, caller.as_ref())?;
     add_via(head, facts, &service.via)
 }
 

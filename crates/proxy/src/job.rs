@@ -8,9 +8,12 @@ use http::request;
 
 use crate::{
     core::{Core, Service},
-    correlation::{Carried, Workflow},
+    correlation::{Carried, Lasting, Workflow},
     replicated::Concern,
 };
+
+/// The status of an answer behind which the service goes on.
+const ACCEPTED: u16 = 202;
 
 /// The workflow that a request belongs to.
 pub(crate) enum Flow {
@@ -109,8 +112,16 @@ impl Job {
             return Ok(Some(workflow));
         }
         let max = self.core.limits().correlation_max;
-        match self.core.shared.correlation.begin(carried.clone(), max) {
-            Some(workflow) => Ok(Some(self.begun.get_or_init(|| workflow))),
+        let lasting = if self.verb.is_read() {
+            Lasting::Read
+        } else {
+            Lasting::Write
+        };
+        match self.core.shared.correlation.begin(carried.clone(), lasting, max) {
+            Some(workflow) => {
+                self.note_credentials(&workflow);
+                Ok(Some(self.begun.get_or_init(|| workflow)))
+            }
             None => Err(Problem::new(
                 Code::CorrelationFull,
                 format!(
@@ -118,6 +129,35 @@ impl Job {
                 ),
             )),
         }
+    }
+
+    /// Lets calls about the caller's credential find the workflow, where its scope says where they go.
+    fn note_credentials(&self, workflow: &Arc<Workflow>) {
+        for (service, by) in self.core.world.profile.by_credential() {
+            if workflow.carried.scope.loc_of(service).is_none() {
+                continue;
+            }
+            if let Some(credential) = self.head.headers.get(by.credential.as_str()) {
+                let correlation = &self.core.shared.correlation;
+                correlation.note_credential(service, credential.as_bytes(), workflow);
+            }
+        }
+    }
+
+    /// Whether the request changes nothing, whatever its method.
+    pub(crate) fn is_effect_free(&self) -> bool {
+        !self.verb.is_read()
+            && self.core.world.profile.is_effect_free(
+                &self.service.name,
+                self.head.method.as_str(),
+                self.head.uri.path(),
+            )
+    }
+
+    /// Whether this site's service took the request and goes on behind its answer.
+    fn goes_on(&self, visits: &[Visit]) -> bool {
+        let is_accepted = |visit: &Visit| visit.site == *self.here() && visit.status == Some(ACCEPTED);
+        !self.verb.is_read() && visits.iter().any(is_accepted)
     }
 
     /// Tells the workflow's first request what this call reached, or gathers what later calls did.
@@ -130,13 +170,21 @@ impl Job {
                     ..visit.clone()
                 });
                 joined.note(own.chain(workflow.iter().cloned()));
+                if self.goes_on(visits) {
+                    self.core.shared.correlation.goes_on(joined);
+                }
             }
             Flow::Begins(_) => {
                 if let Some(begun) = self.begun.get() {
                     workflow.extend(begun.take_steps());
-                    // What no service has seen has no later calls.
+                    let correlation = &self.core.shared.correlation;
                     if visits.iter().all(|visit| visit.outcome == Outcome::NotExecuted) {
-                        self.core.shared.correlation.end(begun.key);
+                        // What no service has seen has no later calls.
+                        correlation.end(begun.key);
+                    } else if self.goes_on(visits) {
+                        correlation.goes_on(begun);
+                    } else {
+                        correlation.renew(begun);
                     }
                 }
             }

@@ -17,6 +17,7 @@ use crate::{
     correlation::Carried,
     execute,
     head::{self, Facts},
+    identity::Sender,
     job::{Caller, Flow, Job},
     replicated,
     tunnel::{self, Wish},
@@ -83,7 +84,15 @@ fn admit(
     incoming: &Incoming,
 ) -> Result<(Job, Plan, Option<Wish>), Problem> {
     let service = find_service(core, peer, &head)?;
-    let flow = read_flow(core, &head)?;
+    let flow = match core
+        .world
+        .profile
+        .context_free(&service.name, head.method.as_str(), head.uri.path())
+    {
+        // It belongs to no workflow, so it begins none.
+        Some(_) => Flow::Alone,
+        None => read_flow(core, &head)?,
+    };
     let plan = match replicated::named_set(&head)? {
         Some(sites) => Plan::Replicate {
             sites,
@@ -93,7 +102,11 @@ fn admit(
     };
     let facts = Facts::of(&head.headers);
     let wish = Wish::take(&mut head, facts, incoming);
-    head::prepare(&mut head, facts, &service, true)?;
+    let sender = Sender::Peer {
+        site: peer,
+        is_believed: !core.world.unbelieved.contains(peer),
+    };
+    head::prepare(&mut head, facts, &service, sender).map_err(|problem| problem.at(&core.world.site))?;
     // A key that another agent minted means nothing here, and one of ours must not come from there.
     carry::strip_keys(
         &mut head.headers,

@@ -13,11 +13,11 @@ use std::{
 use arc_swap::ArcSwap;
 use cheops_net::{Body, Clock, Connection, Handler};
 use cheops_plan::{Coordinator, Presence};
-use cheops_types::{Distances, ServiceName};
+use cheops_types::{Distances, ServiceName, headers};
 use http::{Method, Request, Response};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 
-use crate::{Correlation, Counters, World, answer, client_port, core::Core, peer_port};
+use crate::{Correlation, Counters, World, answer, client_port, core::Core, discovery::Discovery, peer_port};
 
 /// Who a listener is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,7 @@ pub struct Shared {
     generation: AtomicU64,
     pub distances: Arc<ArcSwap<Distances>>,
     pub correlation: Correlation,
+    pub(crate) discovery: Discovery,
     /// What is replicated here; whoever replicates keeps it.
     pub presence: Arc<Presence>,
     replication: OnceLock<Arc<dyn Coordinator>>,
@@ -64,6 +65,7 @@ impl Shared {
             generation: AtomicU64::new(1),
             distances,
             correlation,
+            discovery: Discovery::default(),
             presence,
             replication: OnceLock::new(),
             counters: Mutex::default(),
@@ -147,6 +149,7 @@ impl Handler for Proxy {
     ) -> Result<Response<Body>, Infallible> {
         let core = self.core();
         let is_head = request.method() == Method::HEAD;
+        let is_endless = is_endless(&core, &connection.tag, &request);
         // The state of a plain request stays small: everything else is boxed.
         let mut response = match (connection.tag.role, &connection.tag.service) {
             (Role::Peer, _) => Box::pin(peer_port::handle(&core, &connection, request)).await,
@@ -155,9 +158,22 @@ impl Handler for Proxy {
         };
         if is_head {
             answer::drop_body(&mut response);
+        } else if is_endless && response.body().size_hint().exact().is_none() {
+            response = response.map(|body| body.until(connection.ending()));
         }
         Ok(response)
     }
+}
+
+/// Whether the glue says that the answer does not end by itself.
+fn is_endless(core: &Core, tag: &Tag, request: &Request<Incoming>) -> bool {
+    let named = request.headers().get(headers::PEER_SERVICE);
+    let service = match &tag.service {
+        Some(service) => Some(service.as_str()),
+        None => named.and_then(|name| name.to_str().ok()),
+    };
+    let (profile, uri) = (&core.world.profile, request.uri());
+    service.is_some_and(|service| profile.is_stream(service, uri.path(), uri.query()))
 }
 
 /// Keeps connections to peers open, or closes them when they were idle for long.

@@ -41,7 +41,7 @@ pub(crate) async fn execute(mut job: Job, plan: &Plan, body: Body) -> Response<B
             let one = first_of(&job, sites);
             (plan.kind(), execute::planned(&job, &one, body).await)
         }
-        Course::Accept(target) => (PlanKind::Replicate, write::accept(&mut job, target, body).await),
+        Course::Accept(target) => write::accept(&mut job, target, body).await,
         Course::HandOver { set, sites } => {
             (PlanKind::Replicate, hand_over(&mut job, &set, sites, body).await)
         }
@@ -80,6 +80,7 @@ fn case<'a>(job: &'a Job, concern: &'a Concern, plan: &'a Plan) -> Case<'a> {
         known: concern.known.as_ref(),
         is_write: is_write(concern.effect),
         is_create: concern.effect == Effect::Create,
+        is_upsert: concern.is_upsert,
         is_item: concern.is_item,
         is_list: job.verb == VerbClass::ReadCollection,
         can_be_replicated: concern.kind.is_some(),

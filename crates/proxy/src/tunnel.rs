@@ -88,8 +88,8 @@ pub(crate) async fn plain(
     hold: Hold,
 ) -> Result<Response<Body>, SendError> {
     wish.put(&mut head);
-    let (response, other) = service
-        .upstream
+    let upstream = service.upstream_for(&mut head.headers);
+    let (response, other) = upstream
         .send_upgrade(Request::from_parts(head, Body::Empty))
         .await?;
     Ok(wish.join(core, response, other, hold))
@@ -159,10 +159,8 @@ async fn attempt(job: &Job, site: &SiteName, wish: &Wish) -> Result<(Attempt, On
         job.enter_workflow(&mut head)
             .map_err(|problem| Attempt::failed(site, Outcome::NotExecuted, problem))?;
         wish.put(&mut head);
-        let sending = job
-            .service
-            .upstream
-            .send_upgrade(Request::from_parts(head, Body::Empty));
+        let upstream = job.service.upstream_for(&mut head.headers);
+        let sending = upstream.send_upgrade(Request::from_parts(head, Body::Empty));
         let sent = within(job, job.core.limits().upstream_timeout_ms, sending).await;
         let (response, other) = sent.map_err(|error| job.unanswered_here(&error))?;
         let visit = Visit::executed(site, response.status().as_u16());

@@ -51,8 +51,10 @@ impl Names for WorldView<'_> {
         self.site(name).is_some()
     }
 
+    /// A service that only other sites have is one of the application's too.
     fn has_service(&self, name: &str) -> bool {
         self.world.services.contains_key(name)
+            || self.world.profile.services().any(|known| known.as_str() == name)
     }
 
     fn sites(&self) -> Box<dyn Iterator<Item = &str> + '_> {
@@ -60,8 +62,11 @@ impl Names for WorldView<'_> {
     }
 
     fn services(&self) -> Box<dyn Iterator<Item = &str> + '_> {
-        let mut names: Vec<&str> = self.world.services.keys().map(ServiceName::as_str).collect();
+        let configured = self.world.services.keys();
+        let described = self.world.profile.services();
+        let mut names: Vec<&str> = configured.chain(described).map(ServiceName::as_str).collect();
         names.sort_unstable();
+        names.dedup();
         Box::new(names.into_iter())
     }
 }

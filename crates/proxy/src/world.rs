@@ -10,6 +10,10 @@ use cheops_types::{Limits, ServiceName, SiteName};
 pub struct ServiceEntry {
     pub name: ServiceName,
     pub target: UpstreamTarget,
+    /// The same, with the certificate by which the service believes this agent about its callers.
+    pub vouched: Option<UpstreamTarget>,
+    /// Privileged callers that a peer may speak for here.
+    pub vouch: Vec<String>,
 }
 
 /// One generation of the configuration.
@@ -20,6 +24,8 @@ pub struct World {
     pub services: HashMap<ServiceName, Arc<ServiceEntry>>,
     /// Where the other sites' peer ports are.
     pub peers: HashMap<SiteName, String>,
+    /// Sites whose word about who a caller is does not count here.
+    pub unbelieved: Vec<SiteName>,
     pub mesh: Option<MeshTls>,
     pub profile: Arc<Profile>,
     pub limits: Limits,

@@ -52,6 +52,8 @@ pub struct Execution {
     /// Of a write that this site accepts, at every attempt: a caller that could say them again may be gone.
     pub conditions: Option<Conditions>,
     pub credential: Option<Secret>,
+    /// The site that accepted the operation; none where there is no operation.
+    pub origin: Option<SiteName>,
 }
 
 /// What to ask of the application.

@@ -2,7 +2,7 @@
 
 use cheops_types::SiteName;
 
-use crate::{Digest, Draft, LocalId, Message, OpId, Secret, Token};
+use crate::{Digest, Draft, LocalId, Message, OpId, Recast, Secret, Token};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -12,6 +12,9 @@ pub enum Event {
     Message(Message),
     /// What became of [`crate::Effect::Execute`].
     Executed { ticket: u64, attempt: Attempt },
+    /// [`crate::Effect::Execute`] of a write that is accepted here has succeeded, and is recorded in other words
+    /// than those of its caller. [`Event::Executed`] follows.
+    Recast { ticket: u64, recast: Box<Recast> },
     /// What became of [`crate::Effect::Look`].
     Looked { ticket: u64, found: Found },
     /// What became of [`crate::Effect::Read`]; none when the replica could not be read.
@@ -60,6 +63,8 @@ pub enum Attempt {
         status: u16,
         /// For a create that succeeded.
         local: Option<LocalId>,
+        /// What the application said about a refusal.
+        said: Option<String>,
     },
     /// The application certainly did not see it.
     NotSent,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use cheops_types::{ServiceName, SiteName, Stamp};
+use cheops_types::{Caller, ServiceName, SiteName, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{MetaId, OpId, Rank, Token, Vector};
@@ -39,6 +39,15 @@ impl Operation {
     /// Whether neither origin had executed the other's operation.
     pub fn is_concurrent_with(&self, other: &Self) -> bool {
         self.id != other.id && !self.after.includes(&other.id) && !other.after.includes(&self.id)
+    }
+
+    pub(crate) fn recast(&mut self, recast: Recast) {
+        match recast {
+            Recast::Merge { touches, request } => {
+                (self.verb, self.touches, self.request) = (Verb::Merge, touches, request);
+            }
+            Recast::Create { request } => self.request = request,
+        }
     }
 
     /// What the operation counts for in a log that is bounded by bytes.
@@ -188,7 +197,7 @@ pub struct Request {
     pub body: Body,
     pub scope: String,
     /// The caller, as verified where the request was accepted.
-    pub caller: Option<String>,
+    pub caller: Option<Caller>,
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -243,6 +252,16 @@ pub struct Draft {
     #[serde(default)]
     pub conditions: Option<Conditions>,
     pub credential: Option<Secret>,
+}
+
+/// What an accepted write has done, in words that mean the same at every site: the other sites and the log never
+/// see how its caller put it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recast {
+    /// The difference that a patch made.
+    Merge { touches: Footprint, request: Request },
+    /// The create of what a write to a free name made: where the name is taken, an application refuses it.
+    Create { request: Request },
 }
 
 /// What the caller demands of the resource before the write may execute.

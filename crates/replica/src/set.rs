@@ -19,7 +19,7 @@ use log::Log;
 pub use peer::{Fence, Peer, Want};
 pub use view::OperationView;
 pub use wait::Wait;
-pub(crate) use wait::are_alike;
+pub(crate) use wait::{are_alike, bounded};
 
 use crate::{
     Author, Birth, Conflict, Draft, LocalId, MetaId, OpId, Rank, Recognise, Site, Token, Vector, Verb,
@@ -137,6 +137,9 @@ pub struct Degraded {
     pub operation: Option<OpId>,
     /// 0 where there was no answer.
     pub status: u16,
+    /// The application's own words.
+    #[serde(default)]
+    pub said: Option<String>,
 }
 
 impl Set {

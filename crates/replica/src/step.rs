@@ -74,6 +74,7 @@ impl<'s> Step<'s> {
             Event::Request(draft) => self.request(draft),
             Event::Message(message) => self.message(message),
             Event::Executed { ticket, attempt } => self.executed(ticket, attempt),
+            Event::Recast { ticket, recast } => self.recast(ticket, *recast),
             Event::Looked { ticket, found } => self.looked(ticket, found),
             Event::Read { ticket, state } => self.read(ticket, state),
             Event::Missing { ticket } => self.vanished(ticket),

@@ -79,7 +79,11 @@ impl App {
     }
 
     fn carry_out(&mut self, site: usize, chosen: &str, execution: &Execution) -> Attempt {
-        let answered = |status| Attempt::Answered { status, local: None };
+        let answered = |status| Attempt::Answered {
+            status,
+            local: None,
+            said: None,
+        };
         match &execution.form {
             Form::Create { request } => {
                 let Change::Whole(whole) = Change::of(&request.body) else {
@@ -136,6 +140,7 @@ impl App {
             return Attempt::Answered {
                 status: 409,
                 local: None,
+                said: None,
             };
         }
         self.resources.insert(local.clone(), whole);
@@ -148,6 +153,7 @@ impl App {
         Attempt::Answered {
             status: 201,
             local: Some(local),
+            said: None,
         }
     }
 

@@ -43,6 +43,7 @@ codes! {
     LoopDetected = "loop_detected", 508, "the request came back to where it was";
     NotAvailable = "not_available", 501, "this version cannot do that yet";
     PageToken = "page_token", 400, "the page token cannot be used";
+    NotAcceptable = "not_acceptable", 406, "the answer cannot be given in a form that the caller accepts";
     BodyTooLarge = "body_too_large", 413, "the body is too large to be read";
     BodyUnreadable = "body_unreadable", 502, "an answer could not be read as a list";
     UpgradeNotPossible = "upgrade_not_possible", 400, "the upgrade cannot be carried out under this scope";
@@ -64,6 +65,7 @@ codes! {
     // Correlation.
     CorrelationLost = "correlation_lost", 503, "the workflow's scope is no longer known";
     CorrelationFull = "correlation_full", 503, "too many scoped workflows are under way";
+    CorrelationAmbiguous = "correlation_ambiguous", 409, "the call fits several workflows with different scopes";
 
     // Upstream and peers.
     UpstreamUnreachable = "upstream_unreachable", 502, "the service did not accept the request";
@@ -75,6 +77,7 @@ codes! {
     PeerTimeout = "peer_timeout", 504, "the site did not answer in time";
     PeerBusy = "peer_busy", 503, "too many requests to the site are under way";
     PeerRefused = "peer_refused", 403, "the site does not accept this peer";
+    CallerRefused = "caller_refused", 403, "the site does not take a peer's word for this caller";
     UnknownOutcome = "unknown_outcome", 504, "the answer was lost; the request may have executed";
     GatherBusy = "gather_busy", 503, "too many lists are being merged";
     IncompleteList = "incomplete_list", 503, "a site's part of the list is missing";

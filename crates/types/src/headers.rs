@@ -11,6 +11,8 @@ pub const INTERNAL_PREFIX: &str = "x-cheops-";
 pub const PEER_SERVICE: &str = "x-cheops-service";
 /// Agent to agent: the scope of the workflow, in its full form.
 pub const PEER_SCOPE: &str = "x-cheops-scope";
+/// Between agents: who the caller is, where its certificate said so.
+pub const PEER_CALLER: &str = "x-cheops-caller";
 /// Agent to agent: where heartbeats are answered.
 pub const PEER_HEARTBEAT_PATH: &str = "/.cheops/heartbeat";
 /// Agent to agent: the sites of the replica set that the request is to make or to change.

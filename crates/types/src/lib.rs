@@ -3,6 +3,7 @@
 //! Every other crate speaks in these. Nothing here performs I/O, reads a clock or knows an
 //! application.
 
+mod caller;
 mod clock;
 mod code;
 mod distances;
@@ -14,6 +15,7 @@ mod problem;
 mod receipt;
 mod verb;
 
+pub use caller::Caller;
 pub use clock::{Ahead, HybridClock, Stamp};
 pub use code::Code;
 pub use distances::{Distances, Health, Pulse};

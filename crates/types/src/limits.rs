@@ -63,6 +63,10 @@ limits! {
     client_stream_window_bytes / ClientStreamWindow: u32 = 1024 * 1024, "the client waits";
     /// Idle connections kept to one service, per core.
     upstream_idle_max / UpstreamIdle: usize = 256, "further idle connections are closed";
+    /// Requests under way on one HTTP/2 connection to a service, or fewer where the service takes fewer.
+    upstream_streams_max / UpstreamStreams: usize = 100, "none: further ones take another connection";
+    /// What one HTTP/2 body of a service may have under way; a connection has room for all of its bodies.
+    upstream_stream_window_bytes / UpstreamStreamWindow: u32 = 256 * 1024, "the service waits";
     /// Longest time to connect to a service.
     upstream_connect_timeout_ms / UpstreamConnect: u64 = 2_000, "502 upstream_unreachable";
     /// Longest time until a service's answer begins.
@@ -103,8 +107,16 @@ limits! {
     replay_body_max_bytes / ReplayBody: usize = 1024 * 1024, "none: a longer body is sent once; no other site is tried after it began";
     /// Scoped workflows that are remembered.
     correlation_max / Correlation: usize = 262_144, "503 correlation_full";
-    /// How long a workflow's scope is remembered after its last use.
+    /// How long the scope of a workflow that a write began is remembered after its last use.
     correlation_idle_s / CorrelationIdle: u64 = 300, "503 correlation_lost for a later call";
+    /// How long the scope of a workflow that a read began is remembered after its last use.
+    correlation_read_idle_s / CorrelationReadIdle: u64 = 30, "503 correlation_lost for a later call";
+    /// How long the scope of a workflow that goes on after a 202 is remembered after its last use.
+    correlation_async_idle_s / CorrelationAsyncIdle: u64 = 3600, "503 correlation_lost for a later call";
+    /// Answers to discovery requests that are kept for the time when a service is down.
+    discovery_max / Discovery: usize = 256, "none: the oldest is forgotten";
+    /// Longest answer to a discovery request that is kept.
+    discovery_max_bytes / DiscoveryBytes: usize = 64 * 1024, "none: the answer is not kept";
     /// Pages of the store that are kept in memory.
     store_cache_bytes / StoreCache: usize = 64 * 1024 * 1024, "none: further pages are read from the disk";
     /// Changes that wait for the store's writer.

@@ -6,11 +6,13 @@
 //! have. The blocks of a page run in order in one directory, empty at the start; a block with
 //! `file=<path>` in its first line is written there. A block ```` ```console demo ```` runs while a
 //! `cheops demo` does: its addresses are the demo's usual ones, and `CHEOPS_ADMIN` leads to site1.
+//! A block ```` ```console real ```` is run by a suite of `cargo xtask real`, which has what it needs.
 //! In any other `console` block the `cheops` commands are asked for their help only, which shows
 //! that the subcommand and its options exist.
 
 mod console;
 mod demo;
+mod stage;
 
 use std::{
     env,
@@ -27,8 +29,10 @@ use crate::{
     repo::{Finding, Repo},
     verify::markdown,
 };
-use console::{Mode, Session, Step, matches, words};
+pub(crate) use console::words;
+use console::{Mode, Session, Step, matches};
 use demo::Demo;
+pub(crate) use stage::Stage;
 
 const PROGRAM: &str = "cheops";
 /// Away from a terminal curl shows its progress; and no page may keep the check waiting.
@@ -57,12 +61,22 @@ pub(crate) fn run(repo: &Repo) -> Result<ExitCode> {
     })
 }
 
+/// Runs the ```` ```console real ```` blocks of a page; returns how many commands ran and what is not as the page says.
+pub(crate) fn play_real(repo: &Repo, page: &str, stage: Stage) -> Result<(usize, Vec<Finding>)> {
+    let mut runner = Runner::new(&stage.program_dir)?;
+    runner.stage = Some(stage);
+    runner.page(Path::new(page), &repo.read(page)?)?;
+    Ok((runner.ran, runner.findings))
+}
+
 struct Runner {
     program: PathBuf,
     /// `PATH`, with the program's directory first.
     path: OsString,
     /// Started when the first block needs it.
     demo: Option<Demo>,
+    /// There for the pages that need a suite: then only their blocks run.
+    stage: Option<Stage>,
     findings: Vec<Finding>,
     ran: usize,
     with_demo: usize,
@@ -79,6 +93,7 @@ impl Runner {
             program: program_dir.join(PROGRAM),
             path: env::join_paths(dirs)?,
             demo: None,
+            stage: None,
             findings: Vec::new(),
             ran: 0,
             with_demo: 0,
@@ -92,15 +107,24 @@ impl Runner {
             if let Some(path) = console::file(&block) {
                 let path = dir.path().join(path);
                 fs::create_dir_all(path.parent().unwrap_or(dir.path()))?;
-                fs::write(path, block.lines.join("\n") + "\n")?;
+                let text = block.lines.join("\n") + "\n";
+                fs::write(
+                    path,
+                    self.stage
+                        .as_ref()
+                        .map_or(text.clone(), |stage| stage.to_sites(&text)),
+                )?;
             }
             let Some(session) = Session::read(&block) else {
                 continue;
             };
             for step in &session.steps {
-                let found = match session.mode {
-                    Mode::Shown => self.ask(step, dir.path())?,
-                    Mode::Check | Mode::Demo => self.play(&session, step, dir.path())?,
+                let found = match (session.mode, &self.stage) {
+                    (Mode::Real, Some(_)) | (Mode::Check | Mode::Demo, None) => {
+                        self.play(&session, step, dir.path())?
+                    }
+                    (Mode::Shown | Mode::Real, None) => self.ask(step, dir.path())?,
+                    (_, Some(_)) => None,
                 };
                 self.findings
                     .extend(found.map(|what| Finding::new(file, step.line, what)));
@@ -112,7 +136,10 @@ impl Runner {
     /// Runs a command; returns what is not as the page says.
     fn play(&mut self, session: &Session, step: &Step, dir: &Path) -> Result<Option<String>> {
         let mut shell = self.clean(Path::new("sh"), dir);
-        let (code, output) = if session.mode == Mode::Demo {
+        let (code, output) = if let Some(stage) = &mut self.stage {
+            let (code, output) = stage.run(shell.arg("-c"), PRELUDE, &step.command)?;
+            (code, stage.to_page(&output))
+        } else if session.mode == Mode::Demo {
             if self.demo.is_none() {
                 self.demo = Some(Demo::start(&self.program)?);
             }

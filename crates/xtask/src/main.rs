@@ -7,6 +7,7 @@ mod command;
 mod deny;
 mod docs;
 mod e2e;
+mod real;
 mod repo;
 mod sim;
 mod torture;
@@ -44,6 +45,9 @@ enum Command {
     Sim(sim::Args),
     /// Kill agents under load and look for what was lost or made twice
     Torture(torture::Args),
+    /// Play scenarios on real applications behind agents
+    #[command(subcommand)]
+    Real(real::Real),
     /// Measure
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -69,6 +73,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::E2e(args) => e2e::run(&repo, &args),
         Command::Sim(args) => sim::run(&repo, &args),
         Command::Torture(args) => torture::run(&repo, &args),
+        Command::Real(real) => real::run(&repo, real),
         Command::Bench(bench) => bench::run(&repo, bench),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{path::Path, process::ExitCode};
 
+use cheops_mesh::ListenerName;
 use cheops_types::SiteName;
 
 use super::{BadInput, output};
@@ -33,6 +34,25 @@ pub(super) fn issue(site: &SiteName, dir: &Path, out: &Path, terms: Terms) -> an
         certificate = made.certificate.display(),
         key = made.key.display(),
         ca = out.join("ca.pem").display(),
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn listener(
+    site: &SiteName,
+    names: &[ListenerName],
+    dir: &Path,
+    out: &Path,
+    terms: Terms,
+) -> anyhow::Result<ExitCode> {
+    let made = ca::issue_listener(dir, site, names, out, terms).map_err(blame)?;
+    output::print(&format!(
+        "made {certificate} and {key}\n\n\
+         Copy both beside {site}.pem at {site}, and write `tls = \"mesh\"` under its services.\n\
+         Users trust {ca}.",
+        certificate = made.certificate.display(),
+        key = made.key.display(),
+        ca = dir.join("ca.pem").display(),
     ))?;
     Ok(ExitCode::SUCCESS)
 }

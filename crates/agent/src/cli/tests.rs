@@ -29,6 +29,14 @@ fn what_is_typed_is_understood() {
         "cheops status --admin a.sock",
         "cheops --admin a.sock sites --json",
         "cheops completions zsh",
+        "cheops glue check shop.toml --json",
+        "cheops glue show",
+        "cheops glue show kubernetes --json",
+        "cheops glue example",
+        "cheops glue setup openstack",
+        "cheops -v kubectl --scope a get pods -o wide --scope b",
+        "cheops kubectl --help-me -n x",
+        "cheops --admin a.sock curl -i http://a",
         "cheops replicas ls --service A --kind order --state in-doubt --site site1 --limit 5 --json",
         "cheops replicas show 72 --service A --kind order --admin a.sock",
         "cheops replicas add-site 72 site3 --credential -",
@@ -57,6 +65,9 @@ fn what_is_typed_is_understood() {
         "cheops ca issue -x",
         "cheops ca issue a/b",
         "cheops ca init --days 0",
+        "cheops glue",
+        "cheops glue check",
+        "cheops glue setup example",
         "cheops replicas",
         "cheops replicas ls --state well",
         "cheops replicas ls --limit 0",
@@ -74,7 +85,7 @@ fn what_is_typed_is_understood() {
 
 /// A script has every command that can be typed.
 #[test]
-fn completion_knows_the_commands_of_replication() {
+fn completion_knows_the_commands() {
     for shell in [
         clap_complete::Shell::Bash,
         clap_complete::Shell::Zsh,
@@ -90,6 +101,10 @@ fn completion_knows_the_commands_of_replication() {
             "settle",
             "reapply",
             "--credential",
+            "kubectl",
+            "curl",
+            "glue",
+            "--scope",
         ] {
             let word = word.trim_start_matches("--");
             assert!(script.contains(word), "{shell}: {word}");
@@ -97,12 +112,12 @@ fn completion_knows_the_commands_of_replication() {
     }
 }
 
-/// Every command that asks for replication says what to type.
+/// What has commands of its own says what to type for each, and prints JSON where it prints a result.
 #[test]
-fn every_command_of_replication_has_an_example() {
+fn every_command_has_an_example() {
     let mut cli = Cli::command();
     cli.build();
-    for name in ["replicas", "ops", "conflicts"] {
+    for name in ["replicas", "ops", "conflicts", "glue"] {
         let group = cli.find_subcommand(name).unwrap();
         for command in group
             .get_subcommands()
@@ -117,7 +132,8 @@ fn every_command_of_replication_has_an_example() {
             let json = command
                 .get_arguments()
                 .any(|argument| argument.get_id() == "json");
-            assert!(json, "{line} has no --json");
+            let prints_a_file = ["example", "setup"].contains(&command.get_name());
+            assert!(json || prints_a_file, "{line} has no --json");
         }
     }
 }

@@ -12,10 +12,11 @@ use rustls::{RootCertStore, crypto::ring::sign::any_supported_type, sign::Certif
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
 use super::{
-    ConfigError,
+    ConfigError, GlueChoice, service,
     site::{Located, PeerFiles},
     table::Field,
 };
+use crate::builtin::BuiltIn;
 
 type File = Field<PathBuf>;
 
@@ -26,32 +27,75 @@ pub(super) fn check(site: &Located) -> Vec<ConfigError> {
         check_peer(files, &site.config.site, &mut errors);
     }
     for service in &site.services {
-        if let Some((cert, key)) = &service.tls {
-            check_pair(cert, key, "a PEM certificate chain and its key", &mut errors);
-        }
-        if let Some(ca) = &service.upstream_ca
-            && let Some(text) = open(
-                ca,
-                "copy the CA's certificate there, or correct the path",
-                &mut errors,
-            )
-            && !holds_trust(&text)
-        {
-            errors.push(ca.error(
-                format!("{} has no certificate that can be trusted", ca.value.display()),
-                "name a PEM file with the certificate of the CA that issued the service's",
-            ));
-        }
+        check_service(service, &site.config.site, &mut errors);
     }
-    if let Some(glue) = &site.glue
-        && let Some(text) = open(glue, "correct the path, or write `plain`", &mut errors)
-        && let Err(error) = Profile::parse(&glue.value.display().to_string(), &text)
-    {
-        let place = format!("{}:{}:{}", error.file, error.line, error.column);
-        let fix = error.fix.unwrap_or_else(|| "correct the glue file".to_owned());
-        errors.push(glue.error(format!("{place}: {}", error.message), fix));
+    if let Some(profile) = read_glue(site, &mut errors) {
+        for (name, service) in site.config.services.keys().zip(&site.services) {
+            check_identity(name, service, &profile, &mut errors);
+        }
     }
     errors
+}
+
+fn check_service(service: &service::Located, here: &str, errors: &mut Vec<ConfigError>) {
+    if let Some(tls) = &service.tls {
+        let fix = if tls.is_mesh {
+            format!("`cheops ca listener {here} <names>` makes it; copy it beside `peer.cert`")
+        } else {
+            "a PEM certificate chain and its key".to_owned()
+        };
+        check_pair(&tls.cert, &tls.key, &fix, errors);
+        if let Some(ca) = &tls.client_ca {
+            check_trust(ca, "clients'", errors);
+        }
+    }
+    if let Some(ca) = &service.upstream_ca {
+        check_trust(ca, "service's", errors);
+    }
+    if let Some(credential) = &service.credential {
+        check_credential(credential, errors);
+    }
+    if let Some((cert, key)) = &service.upstream_pair {
+        check_pair(cert, key, "a PEM certificate chain and its key", errors);
+    }
+}
+
+/// What a certificate of a client becomes is the glue's to say.
+fn check_identity(name: &str, service: &service::Located, profile: &Profile, errors: &mut Vec<ConfigError>) {
+    let is_told = profile
+        .caller(name)
+        .is_some_and(|caller| caller.certificate.is_some());
+    let client_ca = service.tls.as_ref().and_then(|tls| tls.client_ca.as_ref());
+    let upstream_cert = service.upstream_pair.as_ref().map(|(cert, _)| cert);
+    if let Some(field) = client_ca.or(upstream_cert)
+        && !is_told
+    {
+        errors.push(field.error(
+            format!("the glue does not say what a client's certificate becomes at service `{name}`"),
+            format!(
+                "remove `{}`, or add `certificate` to [services.{name}.caller] in the glue",
+                field.key
+            ),
+        ));
+    }
+}
+
+fn read_glue(site: &Located, errors: &mut Vec<ConfigError>) -> Option<Profile> {
+    let glue = match &site.config.glue {
+        GlueChoice::Plain => return Some(Profile::plain()),
+        GlueChoice::BuiltIn(name) => return BuiltIn::find(name).map(BuiltIn::profile),
+        GlueChoice::File(_) => site.glue.as_ref()?,
+    };
+    let text = open(glue, "correct the path, or write `plain`", errors)?;
+    match Profile::parse(&glue.value.display().to_string(), &text) {
+        Ok(profile) => Some(profile),
+        Err(error) => {
+            let place = format!("{}:{}:{}", error.file, error.line, error.column);
+            let fix = error.fix.unwrap_or_else(|| "correct the glue file".to_owned());
+            errors.push(glue.error(format!("{place}: {}", error.message), fix));
+            None
+        }
+    }
 }
 
 fn check_peer(files: &PeerFiles, here: &str, errors: &mut Vec<ConfigError>) {
@@ -138,6 +182,27 @@ fn open(file: &File, fix: &str, errors: &mut Vec<ConfigError>) -> Option<String>
             errors.push(file.error(format!("cannot read {}: {error}", file.value.display()), fix));
             None
         }
+    }
+}
+
+fn check_credential(credential: &File, errors: &mut Vec<ConfigError>) {
+    let fix = "`cheops glue setup` shows how it is made; copy it there, or correct the path";
+    if let Some(text) = open(credential, fix, errors)
+        && text.trim().is_empty()
+    {
+        errors.push(credential.error(format!("{} is empty", credential.value.display()), fix));
+    }
+}
+
+fn check_trust(ca: &File, whose: &str, errors: &mut Vec<ConfigError>) {
+    let fix = "copy the CA's certificate there, or correct the path";
+    if let Some(text) = open(ca, fix, errors)
+        && !holds_trust(&text)
+    {
+        errors.push(ca.error(
+            format!("{} has no certificate that can be trusted", ca.value.display()),
+            format!("name a PEM file with the certificate of the CA that issued the {whose}"),
+        ));
     }
 }
 

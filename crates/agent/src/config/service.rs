@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::{
     ConfigError, address,
     table::{Field, Keys, Table},
+    tls::{self, MeshFiles, TlsFiles},
 };
 
 pub(super) const KEYS: Keys = &[
@@ -19,10 +20,12 @@ pub(super) const KEYS: Keys = &[
     ("upstream", "\"http://127.0.0.1:5001\""),
     ("upstream_http", "\"auto\""),
     ("upstream_ca", "\"ca.pem\""),
-    ("tls", "{ cert = \"tls.pem\", key = \"tls.key\" }"),
+    ("upstream_cert", "\"proxy.pem\""),
+    ("upstream_key", "\"proxy.key\""),
+    ("vouch", "[\"system:masters\"]"),
+    ("credential", "\"service.token\""),
+    ("tls", tls::EXAMPLE),
 ];
-
-const TLS_KEYS: Keys = &[("cert", "\"tls.pem\""), ("key", "\"tls.key\"")];
 
 /// One service of the application at this site. It has `shared`, or at least one of `public` and
 /// `internal`.
@@ -38,6 +41,12 @@ pub(crate) struct Service {
     pub(crate) upstream_http: UpstreamHttp,
     /// For the listeners.
     pub(crate) tls: Option<TlsFiles>,
+    /// Privileged users and groups that other sites may speak for here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) vouch: Vec<String>,
+    /// The file with this site's own credential for the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) credential: Option<PathBuf>,
 }
 
 /// Where the application's service listens.
@@ -49,12 +58,22 @@ pub(crate) struct Upstream {
     pub(crate) port: u16,
     /// Whom to trust; there with `tls`.
     pub(crate) ca: Option<PathBuf>,
+    /// By which the service believes this agent about its callers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) pair: Option<UpstreamPair>,
+}
+
+/// The certificate chain and key that this agent shows to a service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct UpstreamPair {
+    pub(crate) cert: PathBuf,
+    pub(crate) key: PathBuf,
 }
 
 /// The HTTP version spoken to the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
 pub(crate) enum UpstreamHttp {
-    /// HTTP/1.1, and HTTP/2 for gRPC.
+    /// Over TLS what the service prefers, else HTTP/1.1; HTTP/2 for gRPC.
     #[default]
     #[serde(rename = "auto")]
     Auto,
@@ -64,24 +83,24 @@ pub(crate) enum UpstreamHttp {
     Two,
 }
 
-/// A listener's certificate chain and key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct TlsFiles {
-    pub(crate) cert: PathBuf,
-    pub(crate) key: PathBuf,
-}
-
 /// A service with the places of what must be judged together with the rest of the file.
 pub(super) struct Located {
     pub(super) service: Service,
     pub(super) listeners: Vec<Field<SocketAddr>>,
     pub(super) upstream: Field<()>,
     pub(super) upstream_ca: Option<Field<PathBuf>>,
-    pub(super) tls: Option<(Field<PathBuf>, Field<PathBuf>)>,
+    pub(super) upstream_pair: Option<(Field<PathBuf>, Field<PathBuf>)>,
+    pub(super) tls: Option<tls::Located>,
+    pub(super) credential: Option<Field<PathBuf>>,
 }
 
 /// Reads one service; None when something that it needs is missing or wrong.
-pub(super) fn read(table: &Table<'_>, dir: &Path, errors: &mut Vec<ConfigError>) -> Option<Located> {
+pub(super) fn read(
+    table: &Table<'_>,
+    dir: &Path,
+    mesh_tls: Option<&MeshFiles>,
+    errors: &mut Vec<ConfigError>,
+) -> Option<Located> {
     let mut listener = |key| {
         let field = table.string(key, errors)?;
         address::listen(&field, errors)
@@ -107,21 +126,26 @@ pub(super) fn read(table: &Table<'_>, dir: &Path, errors: &mut Vec<ConfigError>)
         .string("upstream_http", errors)
         .and_then(|field| read_http(&field, errors))
         .unwrap_or_default();
-    let tls = table.table("tls", TLS_KEYS, errors).and_then(|tls| {
-        let pair = (tls.path("cert", errors), tls.path("key", errors));
-        for key in ["cert", "key"] {
-            if !tls.has(key) {
-                errors.push(tls.missing(key));
-            }
-        }
-        Some((resolve(pair.0?), resolve(pair.1?)))
-    });
+    let upstream_pair = read_pair(table, errors).map(|(cert, key)| (resolve(cert), resolve(key)));
+    let tls = tls::read(table, dir, mesh_tls, errors);
+    if let Some(client_ca) = tls.as_ref().and_then(|tls| tls.client_ca.as_ref())
+        && !table.has("upstream_cert")
+    {
+        errors.push(client_ca.error(
+            format!("`{}`: the service cannot be told who a client is", client_ca.key),
+            "add `upstream_cert` and `upstream_key`, by which the service believes this agent",
+        ));
+    }
+
+    let vouch = table.strings("vouch", errors).into_iter();
+    let vouch = vouch.map(|name| name.value.to_owned()).collect();
+    let credential = table.path("credential", errors).map(resolve);
 
     if !table.has("upstream") {
         errors.push(table.missing("upstream"));
     }
     let url = table.string("upstream", errors)?;
-    let upstream = read_upstream(&url, upstream_ca.as_ref(), errors)?;
+    let upstream = read_upstream(&url, upstream_ca.as_ref(), upstream_pair.as_ref(), errors)?;
     let listeners: Vec<_> = [&public, &internal, &shared]
         .into_iter()
         .flatten()
@@ -134,16 +158,34 @@ pub(super) fn read(table: &Table<'_>, dir: &Path, errors: &mut Vec<ConfigError>)
             shared: shared.map(|field| field.value),
             upstream,
             upstream_http,
-            tls: tls.as_ref().map(|(cert, key)| TlsFiles {
-                cert: cert.value.clone(),
-                key: key.value.clone(),
-            }),
+            tls: tls.as_ref().map(tls::Located::files),
+            vouch,
+            credential: credential.as_ref().map(|field| field.value.clone()),
         },
         listeners,
         upstream: url.with(()),
         upstream_ca,
+        upstream_pair,
         tls,
+        credential,
     })
+}
+
+/// `upstream_cert` and `upstream_key`, of which there are both or none.
+fn read_pair(table: &Table<'_>, errors: &mut Vec<ConfigError>) -> Option<(Field<PathBuf>, Field<PathBuf>)> {
+    let (cert, key) = (
+        table.path("upstream_cert", errors),
+        table.path("upstream_key", errors),
+    );
+    for (here, other) in [
+        ("upstream_cert", "upstream_key"),
+        ("upstream_key", "upstream_cert"),
+    ] {
+        if table.has(here) && !table.has(other) {
+            errors.push(table.missing(other));
+        }
+    }
+    cert.zip(key)
 }
 
 fn read_http(field: &Field<&str>, errors: &mut Vec<ConfigError>) -> Option<UpstreamHttp> {
@@ -164,6 +206,7 @@ fn read_http(field: &Field<&str>, errors: &mut Vec<ConfigError>) -> Option<Upstr
 fn read_upstream(
     url: &Field<&str>,
     ca: Option<&Field<PathBuf>>,
+    pair: Option<&(Field<PathBuf>, Field<PathBuf>)>,
     errors: &mut Vec<ConfigError>,
 ) -> Option<Upstream> {
     let Some((tls, host, port)) = parse_url(url.value) else {
@@ -178,17 +221,24 @@ fn read_upstream(
             format!("`{}` is https, but nothing says whom to trust", url.key),
             "add `upstream_ca = \"ca.pem\"`, the certificates that the service's own is checked against",
         )),
-        Some(ca) if !tls => errors.push(ca.error(
-            format!("`{}` has no effect on an http upstream", ca.key),
-            "remove it, or write `https://` in `upstream`",
-        )),
         _ => {}
+    }
+    let has_no_effect = [ca, pair.map(|(cert, _)| cert)];
+    for field in has_no_effect.into_iter().flatten().filter(|_| !tls) {
+        errors.push(field.error(
+            format!("`{}` has no effect on an http upstream", field.key),
+            "remove it, or write `https://` in `upstream`",
+        ));
     }
     Some(Upstream {
         tls,
         host,
         port,
         ca: ca.map(|field| field.value.clone()),
+        pair: pair.map(|(cert, key)| UpstreamPair {
+            cert: cert.value.clone(),
+            key: key.value.clone(),
+        }),
     })
 }
 

@@ -10,9 +10,11 @@ use cheops_types::{ServiceName, SiteName};
 use toml::de::DeTable;
 
 use super::{
-    Config, ConfigError, GlueChoice, Peer, SOCKET_PATH_MAX_BYTES, Site, address, limits, service,
+    Config, ConfigError, GlueChoice, Peer, SOCKET_PATH_MAX_BYTES, Site, Vouch, address, limits, service,
     table::{Field, Keys, Table, nearest},
+    tls::MeshFiles,
 };
+use crate::builtin::{BUILT_IN, BuiltIn};
 
 const KEYS: Keys = &[
     ("site", "\"site1\""),
@@ -32,7 +34,7 @@ const PEER_KEYS: Keys = &[
     ("key", "\"site1.key\""),
 ];
 
-const SITE_KEYS: Keys = &[("address", "\"192.0.2.2:7443\"")];
+const SITE_KEYS: Keys = &[("address", "\"192.0.2.2:7443\""), ("vouch", "\"users\"")];
 
 /// More runtimes than any machine has cores, so that a typing error does not start a million.
 const WORKERS_MAX: u64 = 4096;
@@ -93,7 +95,11 @@ fn read_root<'d>(path: &Path, document: &'d DeTable<'d>, errors: &mut Vec<Config
     });
     let (glue, glue_file) = read_glue(&root, dir, errors);
     let peer = read_peer(&root, dir, errors);
-    let services = read_services(&root, dir, errors);
+    let mesh_tls = peer
+        .as_ref()
+        .zip(site.as_ref())
+        .map(|((peer, ..), site)| MeshFiles::beside(&peer.cert, &site.value));
+    let services = read_services(&root, dir, mesh_tls.as_ref(), errors);
     let sites = read_sites(&root, site.as_ref(), errors);
     let limits = limits::read(&root, errors);
 
@@ -193,9 +199,11 @@ fn read_glue(
     let Some(field) = root.string("glue", errors) else {
         return (GlueChoice::Plain, None);
     };
+    if let Some(built_in) = BuiltIn::find(field.value) {
+        return (GlueChoice::BuiltIn(built_in.name), None);
+    }
     match field.value {
         "plain" => (GlueChoice::Plain, None),
-        "example" => (GlueChoice::Example, None),
         file if Path::new(file)
             .extension()
             .is_some_and(|extension| extension == "toml") =>
@@ -204,9 +212,13 @@ fn read_glue(
             (GlueChoice::File(path.clone()), Some(field.with(path)))
         }
         other => {
-            let fix = match nearest(other, ["plain", "example"].into_iter()) {
+            let names = || std::iter::once("plain").chain(BUILT_IN.iter().map(|built_in| built_in.name));
+            let fix = match nearest(other, names()) {
                 Some(meant) => format!("did you mean `{meant}`?"),
-                None => "write `plain`, `example`, or the path of a `.toml` file".to_owned(),
+                None => {
+                    let names: Vec<String> = names().map(|name| format!("`{name}`")).collect();
+                    format!("write {}, or the path of a `.toml` file", names.join(", "))
+                }
             };
             errors.push(field.error(format!("there is no glue `{other}`"), fix));
             (GlueChoice::Plain, None)
@@ -246,6 +258,7 @@ fn read_peer(
 fn read_services(
     root: &Table<'_>,
     dir: &Path,
+    mesh_tls: Option<&MeshFiles>,
     errors: &mut Vec<ConfigError>,
 ) -> BTreeMap<ServiceName, service::Located> {
     let tables = root.tables("services", service::KEYS, errors);
@@ -260,7 +273,7 @@ fn read_services(
     }
     let mut services = BTreeMap::new();
     for (name, table) in tables {
-        let located = service::read(&table, dir, errors);
+        let located = service::read(&table, dir, mesh_tls, errors);
         match (ServiceName::new(name.value), located) {
             (Ok(name), Some(located)) => {
                 services.insert(name, located);
@@ -298,12 +311,31 @@ fn read_sites(
             )),
             Ok(site) => {
                 let address = address.map(|field| field.value).unwrap_or_default().to_owned();
-                sites.push((name.with(site), Site { address }));
+                let vouch = read_vouch(&table, errors);
+                sites.push((name.with(site), Site { address, vouch }));
             }
             Err(error) => errors.push(bad_name(&name, &error)),
         }
     }
     sites
+}
+
+/// Whom a site may vouch for.
+fn read_vouch(table: &Table<'_>, errors: &mut Vec<ConfigError>) -> Vouch {
+    let Some(field) = table.string("vouch", errors) else {
+        return Vouch::default();
+    };
+    match field.value {
+        "users" => Vouch::Users,
+        "none" => Vouch::None,
+        other => {
+            errors.push(field.error(
+                format!("`{other}` is nobody whom a site can vouch for"),
+                "write `\"users\"`, or `\"none\"` if its word about callers counts nothing here",
+            ));
+            Vouch::default()
+        }
+    }
 }
 
 /// No address twice, and no service that is its own upstream.

@@ -86,6 +86,13 @@ impl<'d> Table<'d> {
         self.entries.contains_key(key)
     }
 
+    /// Whether `key` is written with a string.
+    pub(super) fn is_string(&self, key: &str) -> bool {
+        self.entries
+            .get(key)
+            .is_some_and(|value| matches!(value.get_ref(), DeValue::String(_)))
+    }
+
     /// Whether `key` is written with anything but an empty table.
     pub(super) fn has_members(&self, key: &str) -> bool {
         self.entries
@@ -150,6 +157,29 @@ impl<'d> Table<'d> {
             return None;
         }
         Some(field.with(PathBuf::from(field.value)))
+    }
+
+    /// The strings of an array; a value that is no array of strings counts as none.
+    pub(super) fn strings(&self, key: &'static str, errors: &mut Vec<ConfigError>) -> Vec<Field<&'d str>> {
+        let Some((name, value)) = self.get(key) else {
+            return Vec::new();
+        };
+        let DeValue::Array(elements) = value.get_ref() else {
+            errors.push(self.wrong_type(key, value, "an array of strings"));
+            return Vec::new();
+        };
+        let mut strings = Vec::new();
+        for element in elements {
+            match element.get_ref() {
+                DeValue::String(text) => strings.push(Field {
+                    value: text.as_ref(),
+                    key: name.key.clone(),
+                    span: element.span(),
+                }),
+                _ => errors.push(self.wrong_type(key, element, "an array of strings")),
+            }
+        }
+        strings
     }
 
     pub(super) fn integer(&self, key: &'static str, errors: &mut Vec<ConfigError>) -> Option<Field<u64>> {

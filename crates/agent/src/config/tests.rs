@@ -99,6 +99,7 @@ fn defaults_and_relative_paths() {
             host: "127.0.0.1".to_owned(),
             port: 5001,
             ca: Some(dir.path().join("pem/ca.pem")),
+            pair: None,
         }
     );
 }

@@ -14,17 +14,37 @@ use super::{
 };
 use crate::config::Config;
 
-/// Everything that makes a listener what it is: two equal ones are the same listener.
+/// Everything that makes a listener what it is.
 #[derive(Clone, PartialEq, Eq)]
 struct Spec {
     address: SocketAddr,
     role: Role,
     service: Option<ServiceName>,
-    /// The contents of its certificate, key and CA files.
-    tls: Vec<Vec<u8>>,
+    tls: Option<SpecTls>,
+}
+
+/// The contents of the files that a listener's TLS is made of.
+#[derive(Clone, PartialEq, Eq)]
+struct SpecTls {
+    cert: Vec<u8>,
+    key: Vec<u8>,
+    /// Whose certificates clients may show.
+    client_ca: Option<Vec<u8>>,
 }
 
 impl Spec {
+    /// Whether both are the same listener. Another certificate for users does not make it another one:
+    /// connections that are open stay open with the one that they have seen. Whom the listener trusts does.
+    fn is_same(&self, other: &Self) -> bool {
+        let trust = |spec: &Self| spec.tls.as_ref().map(|tls| tls.client_ca.clone());
+        let same_place =
+            (self.address, self.role, &self.service) == (other.address, other.role, &other.service);
+        match self.role {
+            Role::Peer => self == other,
+            _ => same_place && trust(self) == trust(other),
+        }
+    }
+
     /// The key in the configuration.
     fn key(&self) -> String {
         let name = match self.role {
@@ -77,6 +97,8 @@ struct Bound {
 pub(super) struct Prepared {
     wanted: Vec<Spec>,
     bound: Vec<Bound>,
+    /// New certificates of listeners that stay.
+    renewed: Vec<(ListenerId, Spec, Arc<rustls::ServerConfig>)>,
     limits: Limits,
 }
 
@@ -104,15 +126,22 @@ impl Listeners {
     /// Binds what is new. Nothing changes until [`Listeners::commit`].
     pub(super) fn prepare(&self, config: &Config) -> anyhow::Result<Prepared> {
         let wanted = specs(config)?;
-        let mut bound = Vec::new();
+        let (mut bound, mut renewed) = (Vec::new(), Vec::new());
         for spec in &wanted {
-            if !self.open.iter().any(|open| open.spec == *spec) {
-                bound.push(self.bind(spec, config)?);
+            match self.open.iter().find(|open| open.spec.is_same(spec)) {
+                None => bound.push(self.bind(spec, config)?),
+                Some(open) if open.spec == *spec => {}
+                Some(open) => {
+                    if let Some(tls) = tls(spec, config)? {
+                        renewed.push((open.id, spec.clone(), tls));
+                    }
+                }
             }
         }
         Ok(Prepared {
             wanted,
             bound,
+            renewed,
             limits: config.limits.clone(),
         })
     }
@@ -123,9 +152,19 @@ impl Listeners {
         let Prepared {
             wanted,
             bound,
+            renewed,
             limits,
         } = prepared;
         let mut changes = Vec::new();
+        for (id, spec, tls) in renewed {
+            changes.push(format!("{} has a new certificate", spec.key()));
+            for core in self.cores.iter() {
+                core.send(Command::Renew { id, tls: tls.clone() });
+            }
+            if let Some(open) = self.open.iter_mut().find(|open| open.id == id) {
+                open.spec = spec;
+            }
+        }
         for Bound {
             spec,
             address,
@@ -182,14 +221,7 @@ impl Listeners {
     }
 
     fn bind(&self, spec: &Spec, config: &Config) -> anyhow::Result<Bound> {
-        let tls = match (spec.role, spec.tls.as_slice()) {
-            (Role::Peer, _) => match mesh(config)? {
-                Some(mesh) => Some(mesh.server()?),
-                None => None,
-            },
-            (_, [cert, key]) => Some(server_tls(cert, key).with_context(|| spec.key())?),
-            _ => None,
-        };
+        let tls = tls(spec, config)?;
         // An address that this agent holds already is taken by itself, which is no conflict.
         let is_own = self.open.iter().any(|open| open.address == spec.address);
         let cores = self.cores.len();
@@ -212,6 +244,20 @@ impl Listeners {
     }
 }
 
+fn tls(spec: &Spec, config: &Config) -> anyhow::Result<Option<Arc<rustls::ServerConfig>>> {
+    match (spec.role, &spec.tls) {
+        (Role::Peer, _) => match mesh(config)? {
+            Some(mesh) => Ok(Some(mesh.server()?)),
+            None => Ok(None),
+        },
+        (_, None) => Ok(None),
+        (_, Some(tls)) => {
+            let tls = server_tls(&tls.cert, &tls.key, tls.client_ca.as_deref());
+            tls.map(Some).with_context(|| spec.key())
+        }
+    }
+}
+
 fn explain(error: &BindError, spec: &Spec, config: &Config) -> anyhow::Error {
     let (key, file) = (spec.key(), config.path.display());
     if error.is_taken() {
@@ -229,8 +275,12 @@ fn specs(config: &Config) -> anyhow::Result<Vec<Spec>> {
     let mut specs = Vec::new();
     for (name, service) in &config.services {
         let tls = match &service.tls {
-            Some(files) => vec![read(&files.cert)?, read(&files.key)?],
-            None => Vec::new(),
+            Some(files) => Some(SpecTls {
+                cert: read(&files.cert)?,
+                key: read(&files.key)?,
+                client_ca: files.client_ca.as_deref().map(read).transpose()?,
+            }),
+            None => None,
         };
         for (role, address) in [
             (Role::Public, service.public),
@@ -248,12 +298,16 @@ fn specs(config: &Config) -> anyhow::Result<Vec<Spec>> {
         }
     }
     if let Some(peer) = &config.peer {
-        let tls = vec![read(&peer.ca)?, read(&peer.cert)?, read(&peer.key)?];
+        let tls = SpecTls {
+            cert: read(&peer.cert)?,
+            key: read(&peer.key)?,
+            client_ca: Some(read(&peer.ca)?),
+        };
         specs.push(Spec {
             address: peer.listen,
             role: Role::Peer,
             service: None,
-            tls,
+            tls: Some(tls),
         });
     }
     Ok(specs)

@@ -8,26 +8,28 @@ use std::{
 };
 
 use anyhow::Context as _;
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use cheops_glue::Profile;
 use cheops_mesh::{Identity, Pulses};
 use cheops_net::{Body, Clock};
 use cheops_node::{
     Node, Options, Runner,
-    ports::{Application, Failed, Later, Peers, Surroundings},
+    ports::{Access, Application, Failed, Later, Peers, Surroundings},
 };
 use cheops_proxy::{Hands, Shared};
 use cheops_store::SiteKey;
 use cheops_types::{Health, Limits, ServiceName, SiteName};
 use http::{Request, Response};
 
-use super::world::read;
+use super::{standing::Standing, world::read};
 use crate::config::Config;
 
 /// The key that credentials at rest are sealed with, in the data directory.
 const KEY_FILE: &str = "site.key";
 /// How soon sets hear that a site can be reached again.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How soon a new credential counts.
+const FOLLOW_EVERY: Duration = Duration::from_secs(2);
 
 /// This site's part in replication.
 pub(super) struct Replication {
@@ -47,6 +49,7 @@ impl Replication {
         let around = Arc::new(Around {
             shared: shared.clone(),
             identity: ArcSwapOption::new(identity(config)?.map(Arc::new)),
+            standing: ArcSwap::from_pointee(Standing::of(config)?),
         });
         let key = SiteKey::open(&config.data_dir.join(KEY_FILE), &fill)?;
         let (node, work) = Node::start(Options {
@@ -64,12 +67,15 @@ impl Replication {
         });
         tokio::task::spawn_local(Runner::new(work, ways.clone(), ways).run());
         tokio::task::spawn_local(watch(node.clone(), pulses));
+        tokio::task::spawn_local(follow(around.clone()));
         Ok(Self { node, around })
     }
 
-    /// The identity of a new configuration counts from now on.
+    /// The identity of a new configuration counts from now on, and the credentials that it names.
     pub(super) fn reload(&self, config: &Config) -> anyhow::Result<()> {
+        let standing = Standing::of(config)?;
         self.around.identity.store(identity(config)?.map(Arc::new));
+        self.around.standing.store(Arc::new(standing));
         Ok(())
     }
 }
@@ -109,10 +115,27 @@ async fn watch(node: Node, pulses: Pulses) {
     }
 }
 
+/// Credentials are replaced while the agent runs: their files are looked at now and then.
+async fn follow(around: Arc<Around>) {
+    loop {
+        tokio::time::sleep(FOLLOW_EVERY).await;
+        let standing = around.standing.load_full();
+        let Ok(Some(fresh)) =
+            tokio::task::spawn_blocking(move || standing.refreshed().map(|fresh| (standing, fresh))).await
+        else {
+            continue;
+        };
+        let (old, fresh) = fresh;
+        // A reload that came in between knows better.
+        around.standing.compare_and_swap(&old, Arc::new(fresh));
+    }
+}
+
 /// What is configured, the clock and randomness.
 struct Around {
     shared: Arc<Shared>,
     identity: ArcSwapOption<Identity>,
+    standing: ArcSwap<Standing>,
 }
 
 impl Surroundings for Around {
@@ -139,6 +162,14 @@ impl Surroundings for Around {
 
     fn identity(&self) -> Option<Arc<Identity>> {
         self.identity.load_full()
+    }
+
+    fn access(&self, service: &ServiceName) -> Access {
+        self.standing.load().access(service)
+    }
+
+    fn believes(&self, site: &SiteName) -> bool {
+        self.standing.load().believes(site)
     }
 }
 

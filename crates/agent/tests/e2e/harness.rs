@@ -5,8 +5,10 @@
 
 mod agent;
 mod application;
+mod authority;
 mod call;
 mod connection;
+mod front;
 mod mesh;
 mod port;
 mod raw_upstream;
@@ -20,8 +22,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 pub(crate) use agent::{cheops, run_cheops};
+pub(crate) use authority::{Authority, Issued};
 pub(crate) use call::{Answer, Call, delete, get, head, patch, post, put};
 pub(crate) use connection::Connection;
+pub(crate) use front::{Front, FrontOptions};
 pub(crate) use mesh::{Mesh, MeshBuilder};
 pub(crate) use port::Port;
 pub(crate) use raw_upstream::RawUpstream;

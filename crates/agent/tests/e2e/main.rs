@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bodies;
+mod certificates;
 mod demo;
 mod framing;
 mod gather;
@@ -9,12 +10,15 @@ mod harness;
 mod heads;
 mod http2;
 mod links;
+mod lists;
 mod lost_answer;
 mod order;
 mod peer_port;
 mod replication;
+mod request_ids;
 mod running;
 mod tls;
 mod upgrade;
+mod watches;
 mod wire;
 mod workflow;

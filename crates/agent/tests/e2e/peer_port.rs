@@ -16,6 +16,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem:
 use serde_json::json;
 
 use crate::{
+    certificates,
     harness::{DEADLINE, Mesh, get, run_cheops},
     wire::{Service, Wire},
 };
@@ -146,6 +147,37 @@ fn get_of(service: &str) -> String {
     format!(
         "GET /in HTTP/1.1\r\nHost: app\r\nX-Cheops-Service: {service}\r\nX-Cheops-Scope: A: site2\r\n\r\n"
     )
+}
+
+#[tokio::test]
+async fn a_header_does_not_say_who_the_caller_is() {
+    let service = Service::saying("in");
+    let mesh = Mesh::of(2)
+        .glue(certificates::GLUE)
+        .upstream(2, "A", service.addr())
+        .start()
+        .await;
+    let peer_port = mesh.link(1, 2).target();
+    let claim =
+        |name: &str, value: &str| REQUEST.replace("\r\n\r\n", &format!("\r\n{name}: {value}\r\n\r\n"));
+    for name in ["X-Remote-User", "x-REMOTE-group", "X_Remote_User"] {
+        let mut peer = call(peer_port, Some((mesh.site(1).dir(), "site1")));
+        peer.send(claim(name, "root"));
+        assert_eq!(peer.answer().text(), "in", "{name}");
+    }
+    let seen = service.text().to_ascii_lowercase().replace('_', "-");
+    assert!(!seen.contains("x-remote-"), "{seen}");
+    // What an agent may say of a caller counts only where the application can be told.
+    let mut peer = call(peer_port, Some((mesh.site(1).dir(), "site1")));
+    peer.send(claim("X-Cheops-Caller", r#"{"user":"root","groups":[]}"#));
+    let refused = peer.answer();
+    assert_eq!(
+        (refused.status(), refused.code().as_str()),
+        (403, "caller_refused")
+    );
+    peer.send(claim("X-Cheops-Caller", "root"));
+    assert_eq!(peer.answer().code(), "bad_request");
+    assert!(!service.text().contains("cheops-caller"));
 }
 
 #[tokio::test]

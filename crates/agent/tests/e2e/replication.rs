@@ -2,6 +2,7 @@
 //! have in the end.
 
 mod bad_input;
+mod callers;
 mod catch_up;
 mod crash;
 mod credentials;

@@ -7,7 +7,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use serde_json::json;
 
 use crate::{
-    harness::{Mesh, ServiceTls, get},
+    harness::{Mesh, ServiceTls, get, run_cheops},
     wire::{Service, Wire, ok},
 };
 
@@ -94,4 +94,33 @@ fn upstream_of_a(config: &str) -> String {
     let (_, a) = config.split_once("[services.A]").unwrap();
     let line = a.lines().find(|line| line.starts_with("upstream")).unwrap();
     line.to_owned()
+}
+
+#[tokio::test]
+async fn listeners_with_the_meshs_certificate() {
+    let mut mesh = Mesh::of(1).start().await;
+    let site = mesh.site_mut(1);
+    site.edit_config(|text| text.replacen("[services.A]", "[services.A]\ntls = \"mesh\"", 1));
+    let refused = site.tell("/v1/reload", &json!({})).await;
+    let detail = refused["detail"].as_str().unwrap();
+    assert!(detail.contains("cheops ca listener site1"), "{detail}");
+
+    let ca = site.dir().parent().unwrap().join("ca");
+    let (ca, out) = (ca.to_str().unwrap(), site.dir().to_str().unwrap());
+    run_cheops(&[
+        "ca",
+        "listener",
+        "site1",
+        "localhost",
+        "::1",
+        "--dir",
+        ca,
+        "--out",
+        out,
+    ]);
+    site.restart().await;
+    let ca_pem = std::fs::read_to_string(site.dir().join("ca.pem")).unwrap();
+    let call = get(mesh.a(1), "/").tls(&ServiceTls::trusting(&ca_pem));
+    call.clone().http2().try_send().await.unwrap();
+    call.try_send().await.unwrap();
 }

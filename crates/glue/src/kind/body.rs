@@ -5,15 +5,13 @@ use std::borrow::Cow;
 use cheops_types::ServiceName;
 use serde_json::{Value, value::RawValue};
 
-use super::{Effect, IdRule, Kind, MetaFormat, Spot};
+use super::{Effect, IdRule, Kind, MetaFormat, Spot, selected};
 use crate::{
     Pointer,
     edit::{self, NotJson},
     json::{self, Found},
-    percent,
-    routes::Segments,
-    selector::is_every,
-    url,
+    pattern::Segments,
+    percent, url,
 };
 
 /// A resource that another one refers to.
@@ -27,7 +25,7 @@ pub struct Reference {
 impl Kind {
     /// The id of a resource that was created, from the answer.
     pub fn id_in_answer(&self, location: Option<&str>, body: &[u8]) -> Option<String> {
-        let in_body = || id_at(body, self.rules.own_id());
+        let in_body = || id_at(body, &self.in_body(self.rules.own_id()));
         let in_location = || {
             let (_, path) = url::split(location?)?;
             let path = path.split(['?', '#']).next().unwrap_or_default();
@@ -51,12 +49,25 @@ impl Kind {
     pub fn name_in_request(&self, body: &[u8]) -> Option<String> {
         match self.rules.chosen_by {
             IdRule::Server => None,
-            IdRule::Client | IdRule::Settable => id_at(body, &self.rules.name),
+            IdRule::Client | IdRule::Settable => id_at(body, &self.in_body(&self.rules.name)),
         }
     }
 
+    /// Where something of a document stands in a request or an answer about it alone.
+    pub(super) fn in_body(&self, pointer: &Pointer) -> Pointer {
+        self.rules.document.with(pointer)
+    }
+
+    /// The beginning of a name that a create wants completed; none where it tells a name, or no beginning.
+    pub fn name_to_complete(&self, body: &[u8]) -> Option<String> {
+        let generate = self.rules.generate.as_ref()?;
+        let is_named = self.name_in_request(body).is_some_and(|name| !name.is_empty());
+        let beginning = (!is_named).then(|| id_at(body, &self.in_body(generate)))??;
+        (!beginning.is_empty()).then_some(beginning)
+    }
+
     /// The own id of one item of a list.
-    pub(crate) fn id_of_item(&self, item: &str) -> Option<String> {
+    pub fn id_of_item(&self, item: &str) -> Option<String> {
         id_at(item.as_bytes(), self.rules.own_id())
     }
 
@@ -64,9 +75,9 @@ impl Kind {
     pub fn with_id(&self, body: &[u8], id: &str) -> Result<Vec<u8>, NotJson> {
         let value = match self.rules.meta_format {
             MetaFormat::Integer { .. } => id.to_owned(),
-            MetaFormat::Uuid | MetaFormat::None => json::quote(id),
+            MetaFormat::Uuid | MetaFormat::Hex | MetaFormat::None => json::quote(id),
         };
-        with(body, &self.rules.name, &value)
+        with(body, &self.in_body(&self.rules.name), &value)
     }
 
     pub(super) fn has_room_for_marker(&self, body: &[u8]) -> bool {
@@ -76,7 +87,7 @@ impl Kind {
         let Ok((_, root)) = edit::parse(if body.is_empty() { b"{}" } else { body }) else {
             return false;
         };
-        match json::find(root, &marker.pointer) {
+        match json::find(root, &self.in_body(&marker.pointer)) {
             Ok(Found::Value(value)) => value.get() == "null",
             Ok(Found::Missing { .. }) => true,
             Ok(Found::Blocked) | Err(_) => false,
@@ -86,7 +97,7 @@ impl Kind {
     /// The body of a create that carries an operation's token; the same body where there is no marker.
     pub fn with_marker(&self, body: &[u8], token: &str) -> Result<Vec<u8>, NotJson> {
         match &self.rules.marker {
-            Some(marker) => with(body, &marker.pointer, &json::quote(token)),
+            Some(marker) => with(body, &self.in_body(&marker.pointer), &json::quote(token)),
             None => Ok(body.to_vec()),
         }
     }
@@ -98,8 +109,10 @@ impl Kind {
         }
         let mut value: Value = serde_json::from_slice(body)?;
         let mut removed = false;
-        for selector in &self.rules.preconditions {
-            removed |= remove(&mut value, selector.steps());
+        if let Some(document) = self.document_mut(&mut value) {
+            for selector in &self.rules.preconditions {
+                removed |= selected::remove(document, selector);
+            }
         }
         Ok(if removed {
             Cow::Owned(value.to_string().into_bytes())
@@ -114,6 +127,9 @@ impl Kind {
         let Ok((_, root)) = edit::parse(body) else {
             return references;
         };
+        let Ok(Found::Value(document)) = json::find(root, &self.rules.document) else {
+            return references;
+        };
         let mut note = |value: &RawValue, spot: &Spot| {
             if let (Spot::Reference(referred), Some(id)) = (spot, edit::id_text(value)) {
                 references.push(Reference {
@@ -123,7 +139,7 @@ impl Kind {
                 });
             }
         };
-        match self.rules.spots.visit(root, &mut note) {
+        match self.rules.spots.visit(document, &mut note) {
             Ok(()) => references,
             Err(_) => Vec::new(),
         }
@@ -147,25 +163,43 @@ impl Kind {
     /// Whether a request of this effect must have a body that can be read.
     pub fn reads_request_body(&self, effect: &Effect) -> bool {
         let rules = &self.rules;
+        let has_ids = !rules.references.is_empty() || !rules.links.is_empty();
         match effect {
             Effect::Create => {
                 rules.chosen_by != IdRule::Server || rules.marker.is_some() || !rules.references.is_empty()
             }
-            Effect::Replace | Effect::Merge => !rules.references.is_empty() || !rules.links.is_empty(),
-            Effect::Read | Effect::Action { .. } | Effect::Delete | Effect::Free => false,
+            Effect::Replace | Effect::Merge => has_ids || !rules.preconditions.is_empty(),
+            Effect::Delete => !rules.preconditions.is_empty() || !rules.effect_free_bodies.is_empty(),
+            Effect::Read | Effect::Action { .. } | Effect::Difference { .. } | Effect::Free => false,
         }
+    }
+
+    /// Whether a request with this body changes nothing, whatever its method.
+    pub fn is_effect_free_body(&self, body: &[u8]) -> bool {
+        let pointers = &self.rules.effect_free_bodies;
+        if pointers.is_empty() || body.is_empty() {
+            return false;
+        }
+        let Ok((_, root)) = edit::parse(body) else {
+            return false;
+        };
+        let says_so = |pointer: &Pointer| match json::find(root, pointer) {
+            Ok(Found::Value(value)) => !matches!(value.get(), "null" | "false" | "[]" | "\"\""),
+            _ => false,
+        };
+        pointers.iter().any(says_so)
     }
 
     /// What is compared between replicas: equal for equal replicas, whatever the order of members. Ids of
     /// other resources must have been mapped to what is the same at all sites.
     pub fn comparable(&self, body: &[u8]) -> Result<Vec<u8>, NotJson> {
-        let mut value: Value = serde_json::from_slice(body)?;
+        let mut value = self.document(body)?;
         for selector in self
             .rules
             .of_one_replica()
             .chain(self.rules.links.iter().cloned())
         {
-            remove(&mut value, selector.steps());
+            selected::remove(&mut value, &selector);
         }
         value.sort_all_objects();
         Ok(value.to_string().into_bytes())
@@ -173,22 +207,71 @@ impl Kind {
 
     /// What travels to make or overwrite another replica.
     pub fn portable(&self, body: &[u8]) -> Result<Vec<u8>, NotJson> {
-        let mut value: Value = serde_json::from_slice(body)?;
+        let document = self.document(body)?;
+        Ok(self.wrapped(self.portable_document(document)))
+    }
+
+    pub(super) fn portable_document(&self, mut document: Value) -> Value {
         for selector in self.rules.of_one_replica() {
-            remove(&mut value, selector.steps());
+            selected::remove(&mut document, &selector);
         }
-        Ok(value.to_string().into_bytes())
+        document
     }
 
     /// `state` with what only the replica `current` has.
-    pub(super) fn joined(&self, state: &[u8], current: &[u8]) -> Result<Vec<u8>, NotJson> {
-        let mut state: Value = serde_json::from_slice(state)?;
-        let current: Value = serde_json::from_slice(current)?;
+    pub(super) fn joined(&self, mut state: Value, current: &Value) -> Value {
         for selector in self.rules.of_one_replica() {
-            graft(&mut state, &current, selector.steps());
+            selected::graft(&mut state, current, &selector);
         }
-        Ok(state.to_string().into_bytes())
+        state
     }
+
+    /// Whether a document has this: its application is about to remove it, and the name is not free yet.
+    pub fn is_leaving(&self, body: &[u8]) -> bool {
+        let document = self.document(body).ok();
+        let value = document
+            .as_ref()
+            .zip(self.rules.leaving.as_ref())
+            .and_then(|(document, pointer)| at(document, pointer));
+        value.is_some_and(|value| !value.is_null())
+    }
+
+    /// Whether a name can be taken by something that is about to go.
+    pub fn can_be_leaving(&self) -> bool {
+        self.rules.leaving.is_some()
+    }
+
+    /// The document of a request or an answer about one resource.
+    pub(super) fn document(&self, body: &[u8]) -> Result<Value, NotJson> {
+        let mut value: Value = serde_json::from_slice(body)?;
+        for step in self.rules.document.steps() {
+            let inner = value
+                .as_object_mut()
+                .and_then(|members| members.shift_remove(step));
+            value = inner.ok_or_else(|| NotJson(format!("it has nothing at `{}`", self.rules.document)))?;
+        }
+        Ok(value)
+    }
+
+    /// A request about one resource with this document.
+    pub(super) fn wrapped(&self, document: Value) -> Vec<u8> {
+        let steps = self.rules.document.steps().iter().rev();
+        let wrapped = steps.fold(document, |inner, step| {
+            Value::Object([(step.clone(), inner)].into_iter().collect())
+        });
+        wrapped.to_string().into_bytes()
+    }
+
+    fn document_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
+        let mut steps = self.rules.document.steps().iter();
+        steps.try_fold(value, |value, step| value.get_mut(step))
+    }
+}
+
+/// What stands at a place.
+pub(super) fn at<'v>(value: &'v Value, pointer: &Pointer) -> Option<&'v Value> {
+    let mut steps = pointer.steps().iter();
+    steps.try_fold(value, |value, step| value.get(step))
 }
 
 fn id_at(body: &[u8], pointer: &Pointer) -> Option<String> {
@@ -204,76 +287,4 @@ fn with(body: &[u8], pointer: &Pointer, value: &str) -> Result<Vec<u8>, NotJson>
     let (old, _) = edit::parse(body)?;
     let edit = edit::put(old, pointer, value)?;
     Ok(edit::apply(old, vec![edit]).into_owned().into_bytes())
-}
-
-/// Removes what the steps lead to, and says whether there was anything.
-fn remove(value: &mut Value, steps: &[String]) -> bool {
-    let Some((step, rest)) = steps.split_first() else {
-        return false;
-    };
-    let every = is_every(step);
-    match value {
-        Value::Object(members) if rest.is_empty() => {
-            if every {
-                let had_any = !members.is_empty();
-                members.clear();
-                had_any
-            } else {
-                members.shift_remove(step).is_some()
-            }
-        }
-        Value::Object(members) if every => members
-            .values_mut()
-            .fold(false, |removed, value| remove(value, rest) | removed),
-        Value::Object(members) => members.get_mut(step).is_some_and(|value| remove(value, rest)),
-        Value::Array(elements) if every && rest.is_empty() => {
-            let had_any = !elements.is_empty();
-            elements.clear();
-            had_any
-        }
-        Value::Array(elements) if every => elements
-            .iter_mut()
-            .fold(false, |removed, value| remove(value, rest) | removed),
-        _ => false,
-    }
-}
-
-/// Puts what the steps lead to in `from` at the same places of `into`. Elements of arrays belong together
-/// by their places.
-fn graft(into: &mut Value, from: &Value, steps: &[String]) {
-    let Some((step, rest)) = steps.split_first() else {
-        *into = from.clone();
-        return;
-    };
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            let names = from.keys().filter(|name| is_every(step) || *name == step);
-            for name in names {
-                if let Some(inner) = into.get_mut(name) {
-                    graft(inner, &from[name], rest);
-                } else if let Some(inner) = only(&from[name], rest) {
-                    into.insert(name.clone(), inner);
-                }
-            }
-        }
-        (Value::Array(into), Value::Array(from)) if is_every(step) => {
-            for (into, from) in into.iter_mut().zip(from) {
-                graft(into, from, rest);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// What the steps lead to and the objects around it, nothing else.
-fn only(value: &Value, steps: &[String]) -> Option<Value> {
-    let Some((step, rest)) = steps.split_first() else {
-        return Some(value.clone());
-    };
-    let members = value.as_object()?.iter();
-    let named = members.filter(|(name, _)| is_every(step) || *name == step);
-    let kept: serde_json::Map<_, _> = named
-        .filter_map(|(name, value)| Some((name.clone(), only(value, rest)?)))
-        .collect();
-    (!kept.is_empty()).then_some(Value::Object(kept))
 }

@@ -4,8 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::value::RawValue;
 
-use super::{Action, Kind, Patch, VerbWord};
-use crate::{Pointer, edit, json, percent};
+use super::{Action, Kind, Patch, Upsert, VerbWord, difference::DIFFERENCE};
+use crate::{
+    Pointer, edit,
+    json::{self, Found},
+    percent,
+};
 
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +24,13 @@ pub enum Effect {
         commutes: bool,
         idempotent: bool,
     },
+    /// A patch, or what changes the document from below: recorded as the difference that it made. `idempotent`:
+    /// once more does no harm.
+    Difference {
+        idempotent: bool,
+    },
     Delete,
-    /// Runs once and is not recorded.
+    /// Runs once, at one site, and is not recorded.
     Free,
 }
 
@@ -77,14 +86,23 @@ impl Kind {
         }
         let is_item = below.is_empty();
         match method {
-            "PUT" if is_item || self.is_part(below) => Effect::Replace,
+            "PUT" if is_item => match self.rules.put {
+                Patch::Replace => Effect::Replace,
+                Patch::Merge => Effect::Merge,
+                Patch::Difference => Effect::Difference { idempotent: true },
+                Patch::Action => REPEATABLE_ACTION,
+            },
+            "PUT" if self.is_part(below) => Effect::Replace,
             "DELETE" if is_item => Effect::Delete,
             "PUT" | "DELETE" => REPEATABLE_ACTION,
             "PATCH" => match self.patch(content_type) {
                 Patch::Merge if is_item => Effect::Merge,
                 Patch::Replace if is_item => Effect::Replace,
                 Patch::Merge | Patch::Replace => REPEATABLE_ACTION,
-                Patch::Action => UNKNOWN_ACTION,
+                Patch::Difference if is_item => Effect::Difference {
+                    idempotent: !content_type.is_some_and(is_json_patch),
+                },
+                Patch::Difference | Patch::Action => UNKNOWN_ACTION,
             },
             _ => UNKNOWN_ACTION,
         }
@@ -99,12 +117,26 @@ impl Kind {
         let Some(content_type) = content_type else {
             return Patch::Merge;
         };
-        let essence = content_type.split(';').next().unwrap_or_default().trim();
+        let essence = essence(content_type);
+        if essence.eq_ignore_ascii_case(DIFFERENCE) {
+            return Patch::Merge;
+        }
         let known = self.rules.patch.iter();
         let known = known
             .rev()
             .find(|known| known.content_type.eq_ignore_ascii_case(essence));
         known.map_or(Patch::Action, |known| known.patch)
+    }
+
+    /// Whether a request to an item makes it where there is none.
+    pub fn is_upsert(&self, method: &str, content_type: Option<&str>) -> bool {
+        let sent = content_type.map(essence);
+        let is_this = |upsert: &Upsert| {
+            let wanted = upsert.content_type.as_deref();
+            upsert.method == method
+                && wanted.is_none_or(|it| sent.is_some_and(|sent| sent.eq_ignore_ascii_case(it)))
+        };
+        self.rules.upsert.iter().any(is_this)
     }
 
     /// Whether a request with this query changes nothing, whatever its method.
@@ -128,7 +160,7 @@ impl Kind {
             Effect::Create => VerbWord::Create,
             Effect::Replace => VerbWord::Replace,
             Effect::Merge => VerbWord::Merge,
-            Effect::Action { .. } => VerbWord::Action,
+            Effect::Action { .. } | Effect::Difference { .. } => VerbWord::Action,
             Effect::Delete => VerbWord::Delete,
             Effect::Read | Effect::Free => return None,
         };
@@ -146,10 +178,7 @@ impl Kind {
         let one = |part: String| Touches::Parts(BTreeSet::from([part]));
         match effect {
             Effect::Replace if below.is_empty() => one(String::new()),
-            Effect::Merge => edit::parse(body)
-                .ok()
-                .and_then(|(_, patch)| patched(patch))
-                .map_or(Touches::Whole, Touches::Parts),
+            Effect::Merge => self.patched_members(body).map_or(Touches::Whole, Touches::Parts),
             _ if self.is_part(below) => one(format!("@{below}")),
             Effect::Action { .. } => {
                 let is_this = |action: &&Action| action.effect == *effect && action.path.matches(below);
@@ -163,6 +192,25 @@ impl Kind {
             _ => Touches::Whole,
         }
     }
+
+    fn patched_members(&self, body: &[u8]) -> Option<BTreeSet<String>> {
+        let (_, root) = edit::parse(body).ok()?;
+        match json::find(root, &self.rules.document).ok()? {
+            Found::Value(patch) => patched(patch),
+            Found::Missing { .. } | Found::Blocked => None,
+        }
+    }
+}
+
+/// A content type without its parameters.
+fn essence(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
+}
+
+/// Whether a patch is a list of changes (RFC 6902): what it adds to a list it adds each time.
+fn is_json_patch(content_type: &str) -> bool {
+    let name = essence(content_type).to_ascii_lowercase();
+    name.trim_end_matches("+json").ends_with("json-patch")
 }
 
 /// The members that a merge patch sets, as pointers; none where it is no object or has too many.

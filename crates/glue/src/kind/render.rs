@@ -8,9 +8,9 @@ const JSON: &str = "application/json";
 /// A request to the application of this site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
-    pub method: &'static str,
+    pub method: String,
     pub path: String,
-    pub content_type: &'static str,
+    pub content_type: String,
     pub body: Vec<u8>,
 }
 
@@ -31,22 +31,10 @@ impl Kind {
     /// The create that makes a replica like another one. `state` is [`Kind::portable`].
     pub fn create_from(&self, key: &str, state: &[u8]) -> Rendered {
         Rendered {
-            method: "POST",
+            method: "POST".to_owned(),
             path: self.collection_path(key),
-            content_type: JSON,
+            content_type: JSON.to_owned(),
             body: state.to_vec(),
-        }
-    }
-
-    /// The update that makes this site's replica like another one. `state` is [`Kind::portable`]; what only
-    /// one replica has keeps its value in `current`, this site's replica as it is now.
-    pub fn overwrite_from(&self, key: &str, state: &[u8], current: &[u8]) -> Rendered {
-        Rendered {
-            method: "PUT",
-            path: self.item_path(key),
-            content_type: JSON,
-            // What is not JSON has nothing of its own.
-            body: self.joined(state, current).unwrap_or_else(|_| state.to_vec()),
         }
     }
 }

@@ -5,17 +5,22 @@ use cheops_types::ServiceName;
 use super::{Effect, IdRule, Meaning, MetaFormat};
 use crate::{
     Pointer,
-    routes::Pattern,
+    pattern::Pattern,
     selector::{Selection, Selector},
 };
 
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
+    /// Where one resource stands in requests and answers about it. All pointers below are relative to it;
+    /// items of lists are documents themselves.
+    pub(crate) document: Pointer,
     /// Where an answer tells the id; none: in `Location`, else at `/id`.
     pub(crate) id: Option<Pointer>,
     pub(crate) chosen_by: IdRule,
     /// Where a request may tell the id.
     pub(crate) name: Pointer,
+    /// Where a request may tell the beginning of an id that is completed.
+    pub(crate) generate: Option<Pointer>,
     pub(crate) meta_format: MetaFormat,
     pub(crate) marker: Option<Marker>,
     pub(crate) idempotency_key: Option<String>,
@@ -29,11 +34,23 @@ pub(crate) struct Rules {
     pub(crate) query_references: Vec<QueryReference>,
     pub(crate) links: Vec<Selector>,
     pub(crate) patch: Vec<PatchType>,
+    /// What a `PUT` of the item is.
+    pub(crate) put: Patch,
+    /// Requests to an item that make it where there is none.
+    pub(crate) upsert: Vec<Upsert>,
+    /// How the agent writes a state or a change of it.
+    pub(crate) update: Update,
+    /// How an asynchronous create is followed.
+    pub(crate) progress: Option<Progress>,
+    /// What a resource has that is about to go: until then its name is taken.
+    pub(crate) leaving: Option<Pointer>,
     pub(crate) actions: Vec<Action>,
     /// What stands below an item and is no part of its document.
     pub(crate) parts: Vec<Pattern>,
     /// Query parameters, with their value or any, of requests without effect.
     pub(crate) effect_free: Vec<(String, Option<String>)>,
+    /// What a request's body has if it is without effect; not relative to the document.
+    pub(crate) effect_free_bodies: Vec<Pointer>,
     pub(crate) answers: Vec<Answer>,
     /// Where ids stand in a body; made of the above by [`Rules::finish`].
     pub(crate) spots: Selection<Spot>,
@@ -78,7 +95,41 @@ pub(crate) struct PatchType {
 pub(crate) enum Patch {
     Merge,
     Replace,
+    /// Recorded as the difference that it made.
+    Difference,
     Action,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Upsert {
+    pub(crate) method: String,
+    /// In lower case, without parameters; none: any.
+    pub(crate) content_type: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Update {
+    pub(crate) method: String,
+    pub(crate) form: UpdateForm,
+    pub(crate) content_type: String,
+}
+
+/// What the body of an update is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UpdateForm {
+    /// The whole document.
+    Replace,
+    /// Only the members that change (RFC 7396).
+    Merge,
+    /// A list of changes (RFC 6902).
+    JsonPatch,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) pointer: Pointer,
+    pub(crate) done: Vec<String>,
+    pub(crate) failed: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -112,9 +163,11 @@ impl Default for Rules {
     fn default() -> Self {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let rules = Self {
+            document: Pointer::root(),
             id: None,
             chosen_by: IdRule::Server,
             name: Pointer::to_member("id"),
+            generate: None,
             meta_format: MetaFormat::Uuid,
             marker: None,
             idempotency_key: None,
@@ -136,9 +189,19 @@ impl Default for Rules {
                 PatchType::merge("application/merge-patch+json"),
                 PatchType::merge("application/json"),
             ],
+            put: Patch::Replace,
+            upsert: Vec::new(),
+            update: Update {
+                method: "PUT".to_owned(),
+                form: UpdateForm::Replace,
+                content_type: "application/json".to_owned(),
+            },
+            progress: None,
+            leaving: None,
             actions: Vec::new(),
             parts: Vec::new(),
             effect_free: Vec::new(),
+            effect_free_bodies: Vec::new(),
             answers: Vec::new(),
             spots: Selection::default(),
         };

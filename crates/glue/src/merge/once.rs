@@ -22,10 +22,10 @@ impl Once {
         if !pages.iter().flatten().any(is_marked) {
             return Self { left_out: Vec::new() };
         }
-        let mut first: HashMap<&str, usize> = HashMap::new();
+        let mut first: HashMap<(&str, &str), usize> = HashMap::new();
         for (place, page) in pages.iter().enumerate() {
             for replica in page.iter().flat_map(ListPage::replicas) {
-                first.entry(&replica.id).or_insert(place);
+                first.entry((&replica.kind, &replica.key)).or_insert(place);
             }
         }
         let elsewhere = Elsewhere::new(round, pages);
@@ -33,7 +33,8 @@ impl Once {
             let here = elsewhere.order[&round.cursors[place].site];
             let replicas = page.iter().flat_map(ListPage::replicas);
             let is_shown_before = replicas.filter(|replica| {
-                first[&*replica.id] < place || elsewhere.is_shown_before(here, &replica.sites)
+                first[&(&*replica.kind, &*replica.key)] < place
+                    || elsewhere.is_shown_before(here, &replica.sites)
             });
             is_shown_before.map(|replica| replica.place).collect()
         });

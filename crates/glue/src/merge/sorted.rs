@@ -82,7 +82,10 @@ impl<'p> Site<'p> {
     fn new(page: &'p ListPage, skip: usize, place: usize, once: &'p Once) -> Self {
         let mut site = Self {
             page,
-            texts: page.items().collect(),
+            texts: page
+                .documents()
+                .map(|document| document.unwrap_or("null"))
+                .collect(),
             place,
             once,
             // The page may have become shorter since the token was made.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{MergeError, Share};
 use crate::{
-    GatherQuery, Items, ListPage, ListShape, Merged, Paging, Pointer,
+    GatherQuery, Items, ListPage, ListShape, Merged, NextStyle, Paging, Pointer,
     token::{PageToken, Position},
 };
 
@@ -34,13 +34,16 @@ fn shape(sort: Option<&str>) -> Arc<ListShape> {
     let pointer = |text| Pointer::parse(text).unwrap();
     Arc::new(ListShape {
         items: Items::At(pointer("/items")),
+        document: pointer(""),
+        forms: Vec::new(),
         paging: Some(Paging {
+            style: NextStyle::Token,
             limit: Some("limit".to_owned()),
             token: "page_token".to_owned(),
             next: pointer("/next"),
         }),
         sort: sort.map(pointer),
-        provenance: Some("@site".to_owned()),
+        provenance: Some(Pointer::to_member("@site")),
     })
 }
 

@@ -9,40 +9,66 @@ use toml::{
 };
 
 use super::{
-    Profile, resources,
-    section::{At, Section, Source},
+    Profile,
+    section::{At, Mistakes, Section, Source},
+    service,
 };
 use crate::{Carrier, GlueError, KeyFormat};
 
 const CARRIERS: [&str; 4] = ["scope-header", "traceparent", "tracestate", "baggage"];
 
-pub(super) fn compile(file: &str, text: &str) -> Result<Profile, GlueError> {
+/// Compiles a file, or says all that is wrong with it: at least one thing.
+pub(super) fn compile(file: &str, text: &str) -> Result<Profile, Vec<GlueError>> {
     let source = Source { file, text };
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().unwrap_or(0..0);
-        source.error(&at, error.message().trim_end())
+        vec![source.error(&at, error.message().trim_end())]
     })?;
-    let known = ["application", "correlation", "services"];
-    let root = Section::open(source, "the glue file", table.get_ref(), 0..0, &known)?;
+    let mut mistakes = Mistakes::default();
+    let profile = read(source, table.get_ref(), &mut mistakes);
+    let profile = mistakes.note(profile).flatten();
+    profile.ok_or_else(|| mistakes.into_errors())
+}
 
-    let application = root.required_text("application")?;
-    if !is_name(application.value) {
-        return Err(bad_name(source, &application));
-    }
-    let correlation = match root.array("correlation")? {
-        Some(carriers) => read_carriers(source, carriers)?,
-        None => Carrier::plain(),
-    };
+/// Reads a file. None: something is wrong, and noted.
+fn read<'t>(
+    source: Source<'t>,
+    table: &'t DeTable<'t>,
+    mistakes: &mut Mistakes,
+) -> Result<Option<Profile>, GlueError> {
+    let known = ["application", "correlation", "services"];
+    let root = Section::open(source, "the glue file", table, 0..0, &known)?;
+    let application = mistakes.note(read_application(&root));
+    let correlation = mistakes.note(match root.array("correlation")? {
+        Some(carriers) => read_carriers(source, carriers),
+        None => Ok(Carrier::plain()),
+    });
     let mut services = BTreeMap::new();
     let mut mentions = Vec::new();
     for (name, table) in root.tables("services")? {
-        let service = ServiceName::new(name.value).map_err(|_| bad_name(source, &name))?;
-        let described = resources::read(source, &service, &name, table, &mut mentions)?;
-        services.insert(service, described);
+        let service = ServiceName::new(name.value).map_err(|_| bad_name(source, &name));
+        let Some(service) = mistakes.note(service) else {
+            continue;
+        };
+        let described = service::read(source, &service, &name, table, &mut mentions, mistakes);
+        if let Some(described) = mistakes.note(described).flatten() {
+            services.insert(service, described);
+        }
     }
-    resources::check_mentions(source, &services, &mentions)?;
-    resources::check_ranges(source, &root)?;
-    Ok(Profile::new(application.value.to_owned(), correlation, services))
+    let (Some(application), Some(correlation), true) = (application, correlation, mistakes.is_empty()) else {
+        return Ok(None);
+    };
+    service::check_mentions(source, &services, &mentions)?;
+    service::check_ranges(source, &root)?;
+    Ok(Some(Profile::new(application, correlation, services)))
+}
+
+fn read_application(root: &Section<'_>) -> Result<String, GlueError> {
+    let application = root.required_text("application")?;
+    if !is_name(application.value) {
+        return Err(bad_name(root.source, &application));
+    }
+    Ok(application.value.to_owned())
 }
 
 pub(super) fn bad_name(source: Source<'_>, name: &At<&str>) -> GlueError {

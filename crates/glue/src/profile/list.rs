@@ -6,7 +6,7 @@ use super::{
     resources::read_pointer,
     section::{At, Section},
 };
-use crate::{GlueError, Items, ListShape, Paging};
+use crate::{Column, Form, GlueError, Items, ListShape, NextStyle, Paging, Pointer, json};
 
 pub(super) fn read(resource: &Section<'_>) -> Result<ListShape, GlueError> {
     let plain = ListShape::plain(Items::Presumed);
@@ -16,7 +16,7 @@ pub(super) fn read(resource: &Section<'_>) -> Result<ListShape, GlueError> {
     let DeValue::Table(table) = value.get_ref() else {
         return Err(resource.wrong_type("list", value, "a table", value.get_ref()));
     };
-    let known = ["items", "paging", "sort", "provenance"];
+    let known = ["items", "document", "forms", "paging", "sort", "provenance"];
     let list = Section::open(resource.source, "list", table, value.span(), &known)?;
     let items = match read_pointer(&list, "items")? {
         Some(pointer) => Items::At(pointer.value),
@@ -30,15 +30,63 @@ pub(super) fn read(resource: &Section<'_>) -> Result<ListShape, GlueError> {
             .fix("write `sort = \"/created\"`, or remove it"));
     }
     let provenance = match list.text("provenance")? {
-        Some(member) => Some(member.value.to_owned()).filter(|member| !member.is_empty()),
+        Some(text) if text.value.is_empty() => None,
+        Some(text) if text.value.starts_with('/') => read_pointer(&list, "provenance")?.map(|at| at.value),
+        Some(text) => Some(Pointer::to_member(text.value)),
         None => plain.provenance,
     };
+    let document = read_pointer(&list, "document")?;
     Ok(ListShape {
+        document: document.map_or(plain.document, |at| at.value),
         paging: read_paging(&list, &items)?,
+        forms: read_forms(&list, &items)?,
         items,
         sort: sort.map(|sort| sort.value),
         provenance,
     })
+}
+
+fn read_forms(list: &Section<'_>, items: &Items) -> Result<Vec<Form>, GlueError> {
+    let known = ["items", "document", "columns", "cells", "column"];
+    let mut forms: Vec<Form> = Vec::new();
+    for form in list.sections("forms", &known)? {
+        let place = read_pointer(&form, "items")?.ok_or_else(|| form.missing("items"))?;
+        let is_known = matches!(items, Items::At(usual) if *usual == place.value)
+            || forms.iter().any(|other| other.items == place.value);
+        if is_known {
+            return Err(list
+                .source
+                .error(&place.span, "another form has its items there")
+                .fix("forms are told apart by where their items are"));
+        }
+        let document = read_pointer(&form, "document")?;
+        forms.push(Form {
+            items: place.value,
+            document: document.map_or_else(Pointer::root, |at| at.value),
+            column: read_column(&form)?,
+        });
+    }
+    Ok(forms)
+}
+
+fn read_column(form: &Section<'_>) -> Result<Option<Column>, GlueError> {
+    let keys = ["columns", "cells", "column"];
+    if form.first_own(&keys).is_none() {
+        return Ok(None);
+    }
+    let pointer = |key| read_pointer(form, key)?.ok_or_else(|| form.missing(key));
+    let definition = form.required_text("column")?;
+    if let Err(error) = json::read(definition.value) {
+        return Err(form
+            .source
+            .error(&definition.span, format!("`column` is not JSON: {error}"))
+            .fix("write the definition of a column as the application does, in single quotes"));
+    }
+    Ok(Some(Column {
+        definitions: pointer("columns")?.value,
+        cells: pointer("cells")?.value,
+        definition: definition.value.to_owned(),
+    }))
 }
 
 fn read_paging(list: &Section<'_>, items: &Items) -> Result<Option<Paging>, GlueError> {
@@ -56,11 +104,14 @@ fn read_paging(list: &Section<'_>, items: &Items) -> Result<Option<Paging>, Glue
     };
     let known = ["style", "limit", "token", "next"];
     let paging = Section::open(list.source, "paging", table, value.span(), &known)?;
-    let style = paging.required_text("style")?;
-    if style.value != "token" {
-        let message = format!("unknown style `{}` in paging", style.value);
-        return Err(list.source.unknown(&style.span, message, style.value, &["token"]));
-    }
+    let styles = [
+        ("token", NextStyle::Token),
+        ("link", NextStyle::Link),
+        ("links", NextStyle::Links),
+    ];
+    let style = paging
+        .word("style", &styles)?
+        .ok_or_else(|| paging.missing("style"))?;
     let limit = read_parameter(&paging, "limit")?;
     let token = read_parameter(&paging, "token")?.ok_or_else(|| paging.missing("token"))?;
     if limit.as_ref().is_some_and(|limit| limit.value == token.value) {
@@ -85,6 +136,7 @@ fn read_paging(list: &Section<'_>, items: &Items) -> Result<Option<Paging>, Glue
             .fix("point `next` at a member beside the items, or write `paging = \"none\"`"));
     }
     Ok(Some(Paging {
+        style: style.value,
         limit: limit.map(|limit| limit.value.to_owned()),
         token: token.value.to_owned(),
         next: next.value,
@@ -96,13 +148,18 @@ pub(super) fn read_parameter<'t>(paging: &Section<'t>, key: &str) -> Result<Opti
     let Some(name) = paging.text(key)? else {
         return Ok(None);
     };
+    check_parameter(paging, &name)?;
+    Ok(Some(name))
+}
+
+pub(super) fn check_parameter(section: &Section<'_>, name: &At<&str>) -> Result<(), GlueError> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b'$');
     if name.value.is_empty() || !name.value.bytes().all(plain) {
         let message = format!("`{}` is not the name of a query parameter", name.value);
-        return Err(paging
+        return Err(section
             .source
             .error(&name.span, message)
             .fix("use letters, digits, `-`, `.`, `_`, `~` or `$`"));
     }
-    Ok(Some(name))
+    Ok(())
 }

@@ -4,6 +4,7 @@ mod body;
 #[cfg(test)]
 mod tests;
 mod verbs;
+mod writes;
 
 use cheops_types::ServiceName;
 use toml::{Spanned, de::DeValue};
@@ -21,10 +22,12 @@ use crate::{
 };
 
 /// The keys that are read here.
-pub(super) const KEYS: [&str; 18] = [
+pub(super) const KEYS: [&str; 25] = [
+    "document",
     "id",
     "chosen-by",
     "name",
+    "generate",
     "meta-id",
     "marker",
     "idempotency-key",
@@ -36,6 +39,11 @@ pub(super) const KEYS: [&str; 18] = [
     "references",
     "links",
     "patch",
+    "put",
+    "upsert",
+    "update",
+    "state",
+    "leaving",
     "parts",
     "actions",
     "effect-free",
@@ -56,6 +64,7 @@ pub(super) fn read(
     read_headers(resource, &mut rules)?;
     body::read(service, resource, &mut rules, mentions)?;
     verbs::read(resource, &mut rules)?;
+    writes::read(resource, &mut rules)?;
     Ok(rules.finish())
 }
 
@@ -67,6 +76,9 @@ fn read_ids(resource: &Section<'_>, rules: &mut Rules) -> Result<(), GlueError> 
     ];
     let chosen_by = resource.word("chosen-by", &choosers)?;
     rules.chosen_by = chosen_by.as_ref().map_or(IdRule::Server, |chosen| chosen.value);
+    if let Some(document) = read_member(resource, "document")? {
+        rules.document = document.value;
+    }
     rules.id = read_member(resource, "id")?.map(|id| id.value);
     let name = read_member(resource, "name")?;
     match (name, rules.chosen_by, chosen_by) {
@@ -88,6 +100,18 @@ fn read_ids(resource: &Section<'_>, rules: &mut Rules) -> Result<(), GlueError> 
         }
         (None, ..) => {}
     }
+    if let Some(generate) = read_member(resource, "generate")? {
+        if rules.chosen_by != IdRule::Client {
+            return Err(resource
+                .source
+                .error(
+                    &generate.span,
+                    "`generate` completes names, and no caller chooses one",
+                )
+                .fix("add `chosen-by = \"client\"`, or remove `generate`"));
+        }
+        rules.generate = Some(generate.value);
+    }
     if let Some(value) = resource.get("meta-id") {
         rules.meta_format = read_meta_format(resource, value)?;
         if rules.chosen_by == IdRule::Client && rules.meta_format != MetaFormat::Uuid {
@@ -105,15 +129,18 @@ fn read_ids(resource: &Section<'_>, rules: &mut Rules) -> Result<(), GlueError> 
 
 fn read_meta_format(resource: &Section<'_>, value: &Spanned<DeValue<'_>>) -> Result<MetaFormat, GlueError> {
     let source = resource.source;
-    let fix =
-        "write `\"uuid\"`, or `{ integer = [first, last] }` with numbers that the application never reaches";
+    let fix = "write `\"uuid\"`, `\"hex\"`, or `{ integer = [first, last] }` with numbers that the application never reaches";
     let table = match value.get_ref() {
         DeValue::String(word) => {
             let text = At {
                 value: word.as_ref(),
                 span: value.span(),
             };
-            let words = [("uuid", MetaFormat::Uuid), ("integer", MetaFormat::None)];
+            let words = [
+                ("uuid", MetaFormat::Uuid),
+                ("hex", MetaFormat::Hex),
+                ("integer", MetaFormat::None),
+            ];
             return source.word("meta-id", &text, &words);
         }
         DeValue::Table(table) => table,

@@ -1,32 +1,44 @@
 //! The resources of a service: their paths, and the kinds that they are of.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use cheops_types::{ServiceName, is_name};
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    IdPlace, Route, Service,
+    Route,
     compile::bad_name,
-    list, replication,
-    section::{At, Section, Source},
+    entry::Paths,
+    list,
+    paths::{self, DeeperDraft, PathDraft, Place},
+    replication,
+    section::{At, Mistakes, Section, Source},
 };
 use crate::{
     GlueError, Items, Kind, ListShape, Pointer,
-    identity::Role,
     kind::{Referred, Rules},
-    routes::{Pattern, Routes, Target},
+    pattern::{InvalidPattern, Overlap, Pattern},
+    routes::Routes,
 };
 
-/// The keys that describe paths; all others are about replication.
-const PATHS: [&str; 5] = ["kind", "collection", "item", "singleton", "list"];
+/// The keys of an entry that are its own; all others it may have from the entry that it is like.
+const OWN: [&str; 7] = [
+    "kind",
+    "like",
+    "collection",
+    "item",
+    "singleton",
+    "below",
+    "deeper",
+];
 
 /// A kind that is named at a place of the file, to be looked for when all are known.
 pub(super) type Mention = At<Referred>;
 
 /// What the entries of a service add up to.
-#[derive(Default)]
-struct Draft {
+pub(super) struct Draft {
+    /// Under which all paths stand; at least one.
+    prefixes: Vec<Pattern>,
     kinds: Vec<KindDraft>,
     paths: Vec<PathDraft>,
 }
@@ -40,88 +52,38 @@ struct KindDraft {
     rules: Option<Rules>,
 }
 
-struct PathDraft {
-    kind: usize,
-    path: At<Pattern>,
-    role: Role,
-    is_item: bool,
-    list: Option<Arc<ListShape>>,
-}
-
-pub(super) fn read<'t>(
-    source: Source<'t>,
-    service: &ServiceName,
-    name: &At<&'t str>,
-    table: &'t DeTable<'t>,
-    mentions: &mut Vec<Mention>,
-) -> Result<Service, GlueError> {
-    let title = format!("services.{}", name.value);
-    let section = Section::open(source, &*title, table, name.span.clone(), &["resources"])?;
-    let mut draft = Draft::default();
-    for value in section.array("resources")?.unwrap_or_default() {
-        let DeValue::Table(table) = value.get_ref() else {
-            return Err(section.wrong_type("resources", value, "a list of tables", value.get_ref()));
-        };
-        let known: Vec<_> = PATHS.into_iter().chain(replication::KEYS).collect();
-        let resource = Section::open(source, format!("{title}.resources"), table, value.span(), &known)?;
-        draft.add(service, &resource, mentions)?;
-    }
-    draft.finish(source)
-}
-
-/// Complains about the first reference to a kind that is not there.
-pub(super) fn check_mentions(
-    source: Source<'_>,
-    services: &BTreeMap<ServiceName, Service>,
-    mentions: &[Mention],
-) -> Result<(), GlueError> {
-    for At { value, span } in mentions {
-        let kinds = services.get(&value.service).map(|service| &*service.kinds);
-        let Some(kinds) = kinds else {
-            let names: Vec<&str> = services.keys().map(|name| &**name).collect();
-            let message = format!("no service `{}` is described", value.service);
-            return Err(source.unknown(span, message, &value.service, &names));
-        };
-        // Kinds that are not described go by their collection's path.
-        let is_known = kinds.iter().any(|kind| *kind.name() == *value.kind);
-        if !is_known && !value.kind.starts_with('/') {
-            let names: Vec<&str> = kinds.iter().map(Kind::name).collect();
-            let message = format!("services.{} has no kind `{}`", value.service, value.kind);
-            return Err(source.unknown(span, message, &value.kind, &names));
-        }
-    }
-    Ok(())
-}
-
-/// Complains about ranges of integers that share a part: two kinds would draw the same meta-ids. The same range
-/// for several kinds is one range, drawn from once.
-pub(super) fn check_ranges(source: Source<'_>, root: &Section<'_>) -> Result<(), GlueError> {
-    let mut ranges: Vec<(u64, u64)> = Vec::new();
-    for (_, service) in root.tables("services")? {
-        let resources = service
-            .get("resources")
-            .and_then(|resources| resources.get_ref().as_array());
-        let tables = resources.into_iter().flatten();
-        for value in tables.filter_map(|resource| resource.get_ref().as_table()?.get("meta-id")) {
-            let Some(range) = replication::range(value) else {
-                continue;
-            };
-            let overlaps = |other: &&(u64, u64)| **other != range && other.0 <= range.1 && range.0 <= other.1;
-            if let Some((first, last)) = ranges.iter().find(overlaps) {
-                return Err(source
-                    .error(
-                        &value.span(),
-                        format!("the range overlaps with [{first}, {last}] of another kind"),
-                    )
-                    .fix("use the very same range, or ranges that share nothing"));
-            }
-            ranges.push(range);
-        }
-    }
-    Ok(())
-}
-
 impl Draft {
+    pub(super) fn read(
+        service: &ServiceName,
+        section: &Section<'_>,
+        mentions: &mut Vec<Mention>,
+        mistakes: &mut Mistakes,
+    ) -> Result<Self, GlueError> {
+        let mut draft = Self {
+            prefixes: read_prefixes(section)?,
+            kinds: Vec::new(),
+            paths: Vec::new(),
+        };
+        let known: Vec<_> = OWN.into_iter().chain(["list"]).chain(replication::KEYS).collect();
+        let title = format!("{}.resources", section.name);
+        let entries = section.named_sections(&title, "resources");
+        let entries: Vec<Section<'_>> = entries?
+            .into_iter()
+            .filter_map(|entry| mistakes.note(entry.check(&known).map(|()| entry)))
+            .collect();
+        for entry in &entries {
+            let added = with_bases(entry, &entries).and_then(|entry| draft.add(service, &entry, mentions));
+            mistakes.note(added);
+        }
+        Ok(draft)
+    }
+
+    /// The described paths with the kinds that they belong to.
+    pub(super) fn paths(&self) -> impl Iterator<Item = (&str, &Pattern)> {
+        let kind = |path: &PathDraft| &*self.kinds[path.kind].name;
+        self.paths.iter().map(move |path| (kind(path), &path.path.value))
+    }
+
     fn add(
         &mut self,
         service: &ServiceName,
@@ -133,52 +95,74 @@ impl Draft {
         if !is_name(kind.value) {
             return Err(bad_name(source, &kind));
         }
-        let collection = read_path(resource, "collection")?;
-        let item = read_path(resource, "item")?;
-        let singleton = read_path(resource, "singleton")?;
-        check_paths(
-            resource,
-            kind.value,
-            collection.as_ref(),
-            item.as_ref(),
-            singleton.as_ref(),
-        )?;
-        // By convention an item stands below its collection.
-        let item = item.or_else(|| {
-            collection.as_ref().map(|at| At {
-                value: at.value.with_placeholder(),
-                span: at.span.clone(),
-            })
-        });
-        let list = match &collection {
+        let paths = Paths::read(resource, kind.value)?;
+        let list = match &paths.collection {
             Some(_) => Some(Arc::new(list::read(resource)?)),
             None => None,
         };
+        let deeper = read_deeper(resource)?;
         let at = self.kind(kind.value);
         let draft = &mut self.kinds[at];
-        if let (None, Some(item)) = (&draft.item, item.as_ref().or(singleton.as_ref())) {
-            draft.item = Some(item.value.clone());
-            draft.collection = collection.as_ref().map(|collection| collection.value.clone());
+        if let (None, Some(item)) = (&draft.item, paths.item.as_ref().or(paths.singleton.as_ref())) {
+            let first = |path: &At<Pattern>| path.value.under(&self.prefixes[0]);
+            draft.item = Some(first(item));
+            draft.collection = paths.collection.as_ref().map(first);
             draft.list.clone_from(&list);
         }
-        draft.add_rules(service, resource, singleton.is_some(), mentions)?;
-        let paths = [
-            (collection, Role::Collection, false),
-            (item, Role::One, true),
-            (singleton, Role::One, false),
-        ];
-        for (path, role, is_item) in paths {
-            let Some(path) = path else { continue };
-            let list = list.clone().filter(|_| role == Role::Collection);
-            self.paths.push(PathDraft {
-                kind: at,
-                path,
-                role,
-                is_item,
-                list,
-            });
+        draft.add_rules(service, resource, paths.singleton.is_some(), mentions)?;
+        for prefix in self.prefixes.clone() {
+            self.add_paths(at, &paths, &prefix, list.as_ref(), deeper.as_ref());
         }
         Ok(())
+    }
+
+    fn add_paths(
+        &mut self,
+        kind: usize,
+        paths: &Paths,
+        prefix: &Pattern,
+        list: Option<&Arc<ListShape>>,
+        deeper: Option<&At<DeeperDraft>>,
+    ) {
+        let single = [
+            (&paths.collection, Place::Collection),
+            (&paths.item, Place::Item),
+            (&paths.singleton, Place::Singleton),
+        ];
+        let single = single
+            .into_iter()
+            .filter_map(|(path, place)| Some((path.as_ref()?.clone(), place)));
+        let item = paths.item.as_ref().map(|item| &item.value);
+        let below = paths.below.iter().filter_map(|below| {
+            let path = At {
+                value: item?.with(&below.value),
+                span: below.span.clone(),
+            };
+            Some((path, Place::Below(item?.under(prefix))))
+        });
+        for (path, place) in single.chain(below) {
+            let pattern = path.value.under(prefix);
+            // Several collections may show the same items.
+            let is_known = |known: &PathDraft| {
+                known.kind == kind
+                    && known.place == Place::Item
+                    && known.path.value.overlap(&pattern) == Overlap::Same
+            };
+            if place == Place::Item && self.paths.iter().any(is_known) {
+                continue;
+            }
+            let is_collection = place == Place::Collection;
+            self.paths.push(PathDraft {
+                kind,
+                path: At {
+                    value: pattern,
+                    span: path.span,
+                },
+                place,
+                list: list.filter(|_| is_collection).cloned(),
+                deeper: deeper.filter(|_| is_collection).cloned(),
+            });
+        }
     }
 
     /// The place of the kind of this name.
@@ -196,38 +180,96 @@ impl Draft {
         })
     }
 
-    fn finish(self, source: Source<'_>) -> Result<Service, GlueError> {
-        let items: Vec<_> = self.paths.iter().filter(|path| path.is_item).collect();
-        let places = |pattern: &Pattern| {
-            let place = |segment| {
-                let ends_here = |item: &&&PathDraft| item.path.value.is_prefix_to(pattern, segment);
-                let kind = items.iter().find(ends_here).map(|item| item.kind);
-                IdPlace { segment, kind }
-            };
-            pattern.placeholders().map(place).collect()
-        };
-        let mut routes = Routes::new();
-        for path in &self.paths {
-            let target = Target {
-                kind: self.kinds[path.kind].name.as_str().into(),
-                role: path.role,
-                extra: Route {
-                    list: path.list.clone(),
-                    kind: path.kind,
-                    is_item: path.is_item,
-                    places: places(&path.path.value),
-                },
-            };
-            routes.insert(&path.path.value, target).map_err(|other| {
-                let message = format!("this path already belongs to the resource `{}`", other.kind);
-                source
-                    .error(&path.path.span, message)
-                    .fix("give every path one meaning")
-            })?;
-        }
-        let kinds = self.kinds.into_iter().map(KindDraft::finish).collect();
-        Ok(Service { routes, kinds })
+    pub(super) fn finish(self, source: Source<'_>) -> Result<(Routes<Route>, Vec<Kind>), GlueError> {
+        let names: Vec<String> = self.kinds.iter().map(|kind| kind.name.clone()).collect();
+        let routes = paths::routes(source, &self.paths, &names)?;
+        paths::check_overlaps(source, &self.paths, &names)?;
+        Ok((routes, self.kinds.into_iter().map(KindDraft::finish).collect()))
     }
+}
+
+/// The entry with the keys of what it is like.
+fn with_bases<'t>(entry: &Section<'t>, entries: &[Section<'t>]) -> Result<Section<'t>, GlueError> {
+    let entry = entry.clone();
+    match entry.text("like")? {
+        Some(like) => {
+            let bases = bases(&entry, &like, entries)?;
+            Ok(entry.like(bases, &OWN))
+        }
+        None => Ok(entry),
+    }
+}
+
+/// The entries whose keys an entry has too, unless it has its own.
+fn bases<'t>(
+    entry: &Section<'t>,
+    like: &At<&str>,
+    entries: &[Section<'t>],
+) -> Result<Vec<&'t DeTable<'t>>, GlueError> {
+    let source = entry.source;
+    let kind_of = |entry: &Section<'t>| entry.text("kind").ok().flatten().map(|kind| kind.value);
+    let is_meant = |other: &&Section<'t>| kind_of(other) == Some(like.value);
+    let bases: Vec<&Section<'t>> = entries.iter().filter(is_meant).collect();
+    if bases.is_empty() {
+        let known: Vec<&str> = entries.iter().filter_map(kind_of).collect();
+        let message = format!("no kind `{}` is described here", like.value);
+        return Err(source.unknown(&like.span, message, like.value, &known));
+    }
+    if kind_of(entry) == Some(like.value) {
+        return Err(source
+            .error(&like.span, "a kind is always like itself")
+            .fix("remove `like`: entries of one kind share their keys"));
+    }
+    if let Some(base) = bases.iter().find(|base| base.get("like").is_some()) {
+        let other = base.text("like")?.map_or("", |like| like.value);
+        return Err(source
+            .error(&like.span, format!("`{}` is itself like `{other}`", like.value))
+            .fix(format!("write `like = \"{other}\"`")));
+    }
+    Ok(bases.into_iter().map(Section::table).collect())
+}
+
+fn read_prefixes(service: &Section<'_>) -> Result<Vec<Pattern>, GlueError> {
+    let mut prefixes = Vec::new();
+    for text in service.texts("prefixes")? {
+        let prefix = parse_path(service, &text)?;
+        if prefixes.is_empty() && prefix.has_placeholders() {
+            return Err(service
+                .source
+                .error(
+                    &text.span,
+                    "the first prefix is the one that the agent uses itself",
+                )
+                .fix("put one without placeholders first"));
+        }
+        prefixes.push(prefix);
+    }
+    if prefixes.is_empty() {
+        prefixes.push(Pattern::root());
+    }
+    Ok(prefixes)
+}
+
+fn read_deeper(resource: &Section<'_>) -> Result<Option<At<DeeperDraft>>, GlueError> {
+    let Some(value) = resource.get("deeper") else {
+        return Ok(None);
+    };
+    let DeValue::Table(table) = value.get_ref() else {
+        return Err(resource
+            .wrong_type("deeper", value, "a table", value.get_ref())
+            .fix("write `{ kind = \"…\", placeholder = \"…\", pointer = \"/…\" }`"));
+    };
+    let known = ["kind", "placeholder", "pointer"];
+    let deeper = Section::open(resource.source, "`deeper`", table, value.span(), &known)?;
+    let pointer = read_pointer(&deeper, "pointer")?.ok_or_else(|| deeper.missing("pointer"))?;
+    Ok(Some(At {
+        value: DeeperDraft {
+            kind: deeper.required_text("kind")?.value.to_owned(),
+            placeholder: deeper.required_text("placeholder")?.value.to_owned(),
+            pointer: pointer.value,
+        },
+        span: value.span(),
+    }))
 }
 
 impl KindDraft {
@@ -238,7 +280,8 @@ impl KindDraft {
         is_singleton: bool,
         mentions: &mut Vec<Mention>,
     ) -> Result<(), GlueError> {
-        let Some((key, span)) = resource.first_of(&replication::KEYS) else {
+        let keys: Vec<&str> = replication::KEYS.into_iter().chain(["like"]).collect();
+        let Some((key, span)) = resource.first_own(&keys) else {
             return Ok(());
         };
         if is_singleton {
@@ -274,66 +317,22 @@ impl KindDraft {
     }
 }
 
-fn check_paths(
-    resource: &Section<'_>,
-    kind: &str,
-    collection: Option<&At<Pattern>>,
-    item: Option<&At<Pattern>>,
-    singleton: Option<&At<Pattern>>,
-) -> Result<(), GlueError> {
-    let source = resource.source;
-    if let Some(list) = resource.get("list")
-        && collection.is_none()
-    {
-        return Err(source
-            .error(
-                &list.span(),
-                "`list` describes a collection, and there is none here",
-            )
-            .fix("add `collection = \"/…\"` or remove `list`"));
-    }
-    if let (Some(singleton), true) = (singleton, collection.is_some() || item.is_some()) {
-        return Err(source
-            .error(
-                &singleton.span,
-                "a resource is either a singleton or has a collection and items",
-            )
-            .fix("make them two entries of `resources`"));
-    }
-    if let Some(item) = item.filter(|item| !item.value.ends_with_placeholder()) {
-        return Err(source
-            .error(&item.span, "an item's path ends with the place of its id")
-            .fix("end it with `/{id}`, or write `singleton = …` if there is only one"));
-    }
-    if let Some(collection) = collection.filter(|it| it.value.ends_with_placeholder()) {
-        return Err(source
-            .error(
-                &collection.span,
-                "a collection's path ends with its name, not with an id",
-            )
-            .fix("remove the placeholder at its end"));
-    }
-    if collection.is_none() && item.is_none() && singleton.is_none() {
-        return Err(source
-            .error(&resource.span, format!("the resource `{kind}` has no path"))
-            .fix("add `collection = \"/…\"`, `item = \"/…/{id}\"` or `singleton = \"/…\"`"));
-    }
-    Ok(())
-}
-
 pub(super) fn read_path(section: &Section<'_>, key: &str) -> Result<Option<At<Pattern>>, GlueError> {
     let Some(text) = section.text(key)? else {
         return Ok(None);
     };
-    let value = Pattern::parse(text.value).map_err(|error| {
-        section
-            .source
-            .error(&text.span, format!("`{}` is not a path: {error}", text.value))
-    })?;
-    Ok(Some(At {
-        value,
-        span: text.span,
-    }))
+    let value = parse_path(section, &text)?;
+    let span = text.span;
+    Ok(Some(At { value, span }))
+}
+
+fn parse_path(section: &Section<'_>, text: &At<&str>) -> Result<Pattern, GlueError> {
+    Pattern::parse(text.value).map_err(|error| not_a_path(section, text, &error))
+}
+
+pub(super) fn not_a_path(section: &Section<'_>, text: &At<&str>, error: &InvalidPattern) -> GlueError {
+    let message = format!("`{}` is not a path: {error}", text.value);
+    section.source.error(&text.span, message)
 }
 
 pub(super) fn read_pointer(section: &Section<'_>, key: &str) -> Result<Option<At<Pointer>>, GlueError> {

@@ -66,6 +66,27 @@ impl GlueError {
     }
 }
 
+/// All mistakes of a file that can be told at once.
+#[derive(Debug, Default)]
+pub(super) struct Mistakes(Vec<GlueError>);
+
+impl Mistakes {
+    /// Keeps what is wrong.
+    pub(super) fn note<T>(&mut self, result: Result<T, GlueError>) -> Option<T> {
+        result.map_err(|error| self.0.push(error)).ok()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// In the order of the file.
+    pub(super) fn into_errors(mut self) -> Vec<GlueError> {
+        self.0.sort_by_key(|error| (error.line, error.column));
+        self.0
+    }
+}
+
 fn alternatives(known: &[&str]) -> String {
     let quoted: Vec<String> = known.iter().map(|word| format!("`{word}`")).collect();
     match &*quoted {
@@ -87,8 +108,12 @@ pub(super) struct At<T> {
 pub(super) struct Section<'t> {
     pub(super) source: Source<'t>,
     /// How the table is called in errors.
-    name: String,
+    pub(super) name: String,
     table: &'t DeTable<'t>,
+    /// Tables whose keys count where this one has none.
+    bases: Vec<&'t DeTable<'t>>,
+    /// The keys that are never taken from there.
+    own: &'static [&'static str],
     pub(super) span: Range<usize>,
 }
 
@@ -102,28 +127,59 @@ impl<'t> Section<'t> {
         span: Range<usize>,
         known: &[&str],
     ) -> Result<Self, GlueError> {
-        let name = name.into();
-        for (key, _) in table {
+        let section = Self::unchecked(source, name, table, span);
+        section.check(known)?;
+        Ok(section)
+    }
+
+    fn unchecked(
+        source: Source<'t>,
+        name: impl Into<String>,
+        table: &'t DeTable<'t>,
+        span: Range<usize>,
+    ) -> Self {
+        Self {
+            source,
+            name: name.into(),
+            table,
+            bases: Vec::new(),
+            own: &[],
+            span,
+        }
+    }
+
+    /// Complains about the first key that is not in `known`.
+    pub(super) fn check(&self, known: &[&str]) -> Result<(), GlueError> {
+        for (key, _) in self.table {
             let word = key.get_ref().as_ref();
             if !known.contains(&word) {
-                let message = format!("unknown key `{word}` in {name}");
-                return Err(source.unknown(&key.span(), message, word, known));
+                let message = format!("unknown key `{word}` in {}", self.name);
+                return Err(self.source.unknown(&key.span(), message, word, known));
             }
         }
-        Ok(Self {
-            source,
-            name,
-            table,
-            span,
-        })
+        Ok(())
+    }
+
+    /// The same section, with the keys of `bases` where it has none, but for those in `own`.
+    pub(super) fn like(mut self, bases: Vec<&'t DeTable<'t>>, own: &'static [&'static str]) -> Self {
+        (self.bases, self.own) = (bases, own);
+        self
+    }
+
+    pub(super) fn table(&self) -> &'t DeTable<'t> {
+        self.table
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&'t Spanned<DeValue<'t>>> {
-        self.table.get(key)
+        let inherited = || {
+            let mut bases = self.bases.iter().filter(|_| !self.own.contains(&key));
+            bases.find_map(|base| base.get(key))
+        };
+        self.table.get(key).or_else(inherited)
     }
 
-    /// The first key of the table that is one of these, in the order of the file.
-    pub(super) fn first_of(&self, keys: &[&str]) -> Option<(&'t str, Range<usize>)> {
+    /// The first key of the table itself that is one of these, in the order of the file.
+    pub(super) fn first_own(&self, keys: &[&str]) -> Option<(&'t str, Range<usize>)> {
         let here = self
             .table
             .keys()
@@ -184,11 +240,18 @@ impl<'t> Section<'t> {
 
     /// A list of tables of which every key is known; empty when there is none.
     pub(super) fn sections(&self, key: &str, known: &[&str]) -> Result<Vec<Self>, GlueError> {
+        let sections = self.named_sections(&format!("`{key}`"), key)?;
+        for section in &sections {
+            section.check(known)?;
+        }
+        Ok(sections)
+    }
+
+    /// Like [`Section::sections`], called `name` in errors, and with keys that are not checked yet.
+    pub(super) fn named_sections(&self, name: &str, key: &str) -> Result<Vec<Self>, GlueError> {
         let elements = self.array(key)?.unwrap_or_default().iter();
         let sections = elements.map(|element| match element.get_ref() {
-            DeValue::Table(table) => {
-                Self::open(self.source, format!("`{key}`"), table, element.span(), known)
-            }
+            DeValue::Table(table) => Ok(Self::unchecked(self.source, name, table, element.span())),
             other => Err(self.wrong_type(key, element, "a list of tables", other)),
         });
         sections.collect()

@@ -1,7 +1,7 @@
 use cheops_types::VerbClass::{self, Action, Change, Create, ReadCollection, ReadOne};
 
 use super::*;
-use crate::{KeyFormat, Paging, Pointer};
+use crate::{KeyFormat, NextStyle, Paging, Pointer};
 
 fn identify<'p>(profile: &'p Profile, request: &str) -> Identity<'p> {
     let [service, method, path] = *request.split(' ').collect::<Vec<_>>() else {
@@ -16,14 +16,6 @@ fn check(profile: &Profile, request: &str, kind: Option<&str>, verb: VerbClass) 
 }
 
 #[test]
-fn every_builtin_file_compiles() {
-    for name in Profile::builtin_names() {
-        assert_eq!(Profile::builtin(name).unwrap().application(), name);
-    }
-    assert!(Profile::builtin("nothing").is_none());
-}
-
-#[test]
 fn the_documented_file_compiles() {
     let book = include_str!("../../../../docs/glue.md");
     let (_, rest) = book.split_once("```toml\n").unwrap();
@@ -34,7 +26,7 @@ fn the_documented_file_compiles() {
 
 #[test]
 fn the_example_application() {
-    let profile = Profile::builtin("example").unwrap();
+    let profile = Profile::example();
     assert_eq!(
         profile.correlation(),
         [Carrier::ScopeHeader, Carrier::Traceparent]
@@ -71,13 +63,16 @@ fn the_example_application() {
         **shape,
         ListShape {
             items: Items::At(pointer("/items")),
+            document: pointer(""),
+            forms: Vec::new(),
             paging: Some(Paging {
+                style: NextStyle::Token,
                 limit: Some("limit".to_owned()),
                 token: "page_token".to_owned(),
                 next: pointer("/next"),
             }),
             sort: None,
-            provenance: Some("@site".to_owned()),
+            provenance: Some(Pointer::to_member("@site")),
         }
     );
     for request in [
@@ -92,7 +87,7 @@ fn the_example_application() {
 
 #[test]
 fn what_is_not_described_follows_the_conventions() {
-    let example = Profile::builtin("example").unwrap();
+    let example = Profile::example();
     for (profile, service) in [(&example, "A"), (&example, "C"), (&Profile::plain(), "A")] {
         for (request, verb) in [
             ("GET /", ReadCollection),
@@ -152,7 +147,7 @@ list = { items = "", paging = "none", sort = "/created", provenance = "" }
 }
 
 /// Checks the first mistake of a file that starts with `application = "x"` on line 1.
-fn check_error(rest: &str, expect: &str) {
+pub(super) fn check_error(rest: &str, expect: &str) {
     let error = Profile::parse("x.toml", &format!("application = \"x\"\n{rest}")).unwrap_err();
     assert_eq!(error.to_string(), format!("x.toml:{expect}"), "{rest}");
 }
@@ -225,7 +220,7 @@ fn mistakes_are_told_with_place_and_fix() {
     );
     check_error(
         &resource("collection = \"/c/{id}\""),
-        "4:14: a collection's path ends with its name, not with an id; remove the placeholder at its end",
+        "4:14: a collection's path ends with its name, not with an id; remove the placeholder at its end, or give `item` too if the name may be any",
     );
     check_error(
         &resource("singleton = \"/s\"\nitem = \"/c/{id}\""),
@@ -233,7 +228,7 @@ fn mistakes_are_told_with_place_and_fix() {
     );
     check_error(
         &resource("singleton = \"/s\"\nlist = {}"),
-        "5:8: `list` describes a collection, and there is none here; add `collection = \"/…\"` or remove `list`",
+        "5:1: `list` describes a collection, and there is none here; add `collection = \"/…\"` or remove `list`",
     );
     check_error(
         &resource("collection = \"/c\"\n[[services.A.resources]]\nkind = \"other\"\nitem = \"/c/{name}\""),
@@ -248,8 +243,8 @@ fn mistakes_are_told_with_place_and_fix() {
         "5:17: `sort` must name a member of each item; write `sort = \"/created\"`, or remove it",
     );
     check_error(
-        &paging("style = \"link\""),
-        "5:47: unknown style `link` in paging; use `token`",
+        &paging("style = \"linc\""),
+        "5:47: unknown word `linc` in `style`; did you mean `link`?",
     );
     check_error(
         &paging("style = \"token\""),
@@ -267,4 +262,29 @@ fn mistakes_are_told_with_place_and_fix() {
         &list("paging = { style = \"token\", token = \"t\", next = \"/n\" }"),
         "5:8: a list that is paged must say where its items are; add `items = \"/items\"`",
     );
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let text = r#"
+application = "a b"
+correlation = ["what"]
+[services.A]
+context-free = ["BREW /tea"]
+[[services.A.resources]]
+kind = "one"
+colection = "/one"
+[[services.A.resources]]
+kind = "two"
+collection = "two"
+[[services.B.resources]]
+kind = "three"
+collection = "/three"
+meta-id = "word"
+"#;
+    let errors = Profile::check("x.toml", text);
+    let lines: Vec<usize> = errors.iter().map(|error| error.line).collect();
+    assert_eq!(lines, [2, 3, 5, 8, 11, 15]);
+    assert_eq!(Profile::parse("x.toml", text).unwrap_err(), errors[0]);
+    assert_eq!(Profile::check("x.toml", "application = \"x\""), []);
 }

@@ -25,7 +25,7 @@ collection = "/orders/{order}/lines"
 id = "/number"
 [[services.A.resources]]
 kind = "report"
-item = "/{tenant}/reports/{id}"
+item = "/of/{tenant}/reports/{id}"
 [[services.B.resources]]
 kind = "item"
 collection = "/items"
@@ -78,8 +78,8 @@ fn paths() {
     check("/orders/7/lines", "/orders/meta%201/lines");
     check("/orders/7/lines/3", "/orders/meta%201/lines/meta-3");
     check("/orders/8/lines/3/x", "/orders/8/lines/other/x");
-    check("/t/reports/9", "/t/reports/nine");
-    check("/u/reports/9", "/u/reports/9");
+    check("/of/t/reports/9", "/of/t/reports/nine");
+    check("/of/u/reports/9", "/of/u/reports/9");
     check("/users/%C3%A9%2Ff", "/users/u%2F1");
     check("/users/%C3%A9%2Ff/keys/2", "/users/u%2F1/keys/k");
     check("/", "/");
@@ -311,7 +311,7 @@ proptest! {
         for path in [
             format!("/orders/{}?{query}&item={query_value}", segment(&ids[0])),
             format!("/orders/{}/lines/{}/x", segment(&ids[0]), segment(&ids[1])),
-            format!("/{}/reports/{}#{query}", segment(&ids[0]), segment(&ids[1])),
+            format!("/of/{}/reports/{}#{query}", segment(&ids[0]), segment(&ids[1])),
             format!("/users/{}/keys/{}", segment(&ids[0]), segment(&ids[1])),
         ] {
             let shop = shop();

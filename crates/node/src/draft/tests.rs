@@ -102,7 +102,7 @@ fn only_listed_headers_are_recorded_and_the_caller_keeps_all() {
     assert!(needs(&drafted).is_empty());
     let credential = secret::open(&lab.core.key, drafted.draft.credential.as_ref().unwrap()).unwrap();
     assert_eq!(
-        credential,
+        credential.headers,
         [("Authorization".to_owned(), Bytes::from_static(b"Bearer x"))]
     );
     assert!(!format!("{drafted:?}").contains("Bearer"));

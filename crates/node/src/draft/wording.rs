@@ -17,6 +17,8 @@ pub(super) struct Wording {
     pub(super) recorded: Body,
     /// With its preconditions, where it has some.
     pub(super) first: Option<Bytes>,
+    /// Nothing in it had to be changed.
+    pub(super) is_as_sent: bool,
 }
 
 impl Reading<'_> {
@@ -70,27 +72,35 @@ impl Reading<'_> {
             return Ok(Wording {
                 recorded: self.as_it_is(),
                 first: None,
+                is_as_sent: true,
             });
         };
-        let unreadable = |error: NotJson| {
-            let detail = format!(
-                "the body of `{} {}` has to be read and is no JSON: {error}",
-                self.write.method, self.write.path
-            );
-            Problem::new(Code::BodyUnsupported, detail).at(&self.core.site)
-        };
+        let unreadable = |error: NotJson| self.unreadable(&error);
         let mapped = address.map_body(&body, own, ids).map_err(unreadable)?;
         let plain = rules.without_preconditions(&mapped).map_err(unreadable)?;
         let first = match &plain {
             Cow::Owned(plain) if plain[..] != mapped[..] => Some(Bytes::copy_from_slice(&mapped)),
             _ => None,
         };
-        let recorded = if plain[..] == body[..] {
+        let is_as_sent = plain[..] == body[..];
+        let recorded = if is_as_sent {
             self.as_it_is()
         } else {
             Body::Inline(plain.into_owned())
         };
-        Ok(Wording { recorded, first })
+        Ok(Wording {
+            recorded,
+            first,
+            is_as_sent,
+        })
+    }
+
+    pub(super) fn unreadable(&self, error: &NotJson) -> Problem {
+        let detail = format!(
+            "the body of `{} {}` has to be read and is no JSON: {error}",
+            self.write.method, self.write.path
+        );
+        Problem::new(Code::BodyUnsupported, detail).at(&self.core.site)
     }
 
     fn as_it_is(&self) -> Body {

@@ -203,7 +203,7 @@ impl<'e> Batch<'e> {
         if self.is_of_the_past(&held.kept) {
             let answer = Answer::NotHere(Reason::NoReplica);
             let effect = Effect::Answer { token, answer };
-            let release = Release::of(&self.engine.core, &held.kept.set, effect);
+            let release = Release::of(&self.engine.core, &held.kept, effect);
             return self.ended.releases.extend(release);
         }
         let queue_max = self.engine.inbox.queue_max();
@@ -374,10 +374,7 @@ impl<'e> Batch<'e> {
                 match effect {
                     Effect::Moved(meta) => self.ended.moved.push(meta),
                     Effect::Forget => is_over = true,
-                    effect => self
-                        .ended
-                        .releases
-                        .extend(Release::of(core, &held.kept.set, effect)),
+                    effect => self.ended.releases.extend(Release::of(core, &held.kept, effect)),
                 }
             }
         }

@@ -10,7 +10,7 @@ use cheops_store::{
 use cheops_types::SiteName;
 
 use crate::{
-    fetch,
+    caller, fetch,
     rows::{self, Conflicts, Kept, Operations, Records, Sets},
 };
 
@@ -68,6 +68,7 @@ impl Held {
                 incarnation,
                 needs: BTreeSet::new(),
                 set,
+                writer: None,
             },
             is_announced: false,
             announced: None,
@@ -80,6 +81,7 @@ impl Held {
     /// as stored.
     pub(super) fn change(&mut self, before: Option<&Kept>, here: &SiteName) -> Option<Change> {
         let changed = self.kept.set.drain_changes();
+        self.kept.writer = caller::last_writer(&self.kept);
         let kept = self.kept.without_log();
         if changed.is_empty() && before == Some(&kept) {
             return None;

@@ -161,6 +161,7 @@ fn executed(ticket: u64, number: u32) -> Event {
     let attempt = Attempt::Answered {
         status: 201,
         local: Some(LocalId::new(&number.to_string())),
+        said: None,
     };
     Event::Executed { ticket, attempt }
 }

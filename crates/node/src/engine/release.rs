@@ -3,15 +3,16 @@
 use std::{sync::Arc, time::Instant};
 
 use cheops_plan::Told;
-use cheops_replica::{Answer, Effect, Event, Message, MetaId, Set, Token};
+use cheops_replica::{Answer, Effect, Event, Message, MetaId, Token};
 use cheops_store::{Error, Pending};
 use cheops_types::{Outcome, Problem, SiteName};
 
 use super::{Engine, Input, batch::Ended};
 use crate::{
+    caller::OnBehalf,
     core::Core,
     problems,
-    rows::{self, SiteRow},
+    rows::{self, Kept, SiteRow},
     task::{Call, Task, What},
     told,
 };
@@ -40,13 +41,14 @@ pub(super) enum Release {
 
 impl Release {
     /// An effect of a step on this set.
-    pub(super) fn of(core: &Core, set: &Set, effect: Effect) -> Option<Self> {
+    pub(super) fn of(core: &Core, kept: &Kept, effect: Effect) -> Option<Self> {
         let here = &core.site;
+        let set = &kept.set;
         Some(match effect {
             Effect::Send { to, message } => Self::send(to, message),
-            Effect::Execute(execution) => call(core, set, What::Execute(execution)),
-            Effect::Look { ticket, token } => call(core, set, What::Look { ticket, token }),
-            Effect::Read { ticket, local } => call(core, set, What::Read { ticket, local }),
+            Effect::Execute(execution) => call(core, kept, What::Execute(execution)),
+            Effect::Look { ticket, token } => call(core, kept, What::Look { ticket, token }),
+            Effect::Read { ticket, local } => call(core, kept, What::Read { ticket, local }),
             Effect::Answer { token, answer } => {
                 let told = match &answer {
                     Answer::Accepted { operation, status } => {
@@ -84,13 +86,13 @@ impl Release {
     }
 }
 
-fn call(core: &Core, set: &Set, what: What) -> Release {
-    let newest = set.log().filter_map(|entry| entry.credential.as_ref()).last();
+fn call(core: &Core, kept: &Kept, what: What) -> Release {
+    let set = &kept.set;
     let others = set.members().keys().filter(|site| **site != core.site);
     Release::Task(Task::Call(Box::new(Call {
         set: Arc::new(set.record().clone()),
         others: others.cloned().collect(),
-        stand_in: newest.cloned(),
+        stand_in: OnBehalf::last_of(kept),
         what,
     })))
 }

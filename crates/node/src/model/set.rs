@@ -16,7 +16,7 @@ pub struct SetList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetSummary {
     pub meta_id: String,
-    /// The id that callers see: the meta-id, or the name where the client chose it.
+    /// The id that callers see: the meta-id, or the name where the client chose it, behind those of its parents.
     pub id: String,
     pub service: ServiceName,
     pub kind: String,
@@ -116,9 +116,12 @@ pub struct Replica {
     pub operation: Option<String>,
     /// The application's answer to that.
     pub status: Option<u16>,
-    /// What that operation waits for, as the site has told; none for a degraded replica.
+    /// What that operation waits for, as the site has told; none where it was refused for good.
     #[serde(default)]
     pub waiting: Option<OperationState>,
+    /// The application's own words about it, or what an operator can do.
+    #[serde(default)]
+    pub said: Option<String>,
     /// How many of the set's operations the site's disk holds.
     pub held: u64,
     /// How many of them have an outcome there.
@@ -134,7 +137,7 @@ words! {
         Unknown = "unknown",
         /// An execution there waits for an operator. Known of this site only.
         InDoubt = "in-doubt",
-        /// It could not follow: the application refused.
+        /// It could not follow: the application refused, or refuses for now.
         Degraded = "degraded",
         /// The resource is deleted there.
         Deleted = "deleted",

@@ -506,7 +506,7 @@ async fn credentials_are_stored_sealed_only() {
     let sealed = execution.credential.as_ref().unwrap();
     let opened = crate::secret::open(&site1.node.core.key, sealed).unwrap();
     assert_eq!(
-        opened,
+        opened.headers,
         [(
             "authorization".to_owned(),
             bytes::Bytes::from_static(b"Bearer secret-token")

@@ -6,7 +6,7 @@ use cheops_types::{Code, Problem, ServiceName};
 
 use crate::{
     core::Core,
-    model::SetHint,
+    model::{SetHint, SetState, SetSummary},
     problems,
     rows::{self, HeadStanding, Sets, SetsByLocalKey, SetsByName},
 };
@@ -61,6 +61,22 @@ pub(super) fn meta(core: &Core, read: &ReadSession, id: &str, hint: &SetHint) ->
             );
             Err(Problem::new(Code::BadRequest, detail).at(&core.site))
         }
+    }
+}
+
+/// What only the other sets of this site tell about one: its name behind those of its parents, since a name alone does
+/// not tell it from others of its kind, and whether it went with a parent.
+pub(super) fn complete(read: &ReadSession, set: &Set, summary: &mut SetSummary) {
+    let record = set.record();
+    if record.parents.is_empty() {
+        return;
+    }
+    let key = record.name.as_deref().map(|name| rows::local_key(read, &record.parents, name));
+    if let Some(Ok(Some(key))) = key {
+        summary.id = key;
+    }
+    if rows::has_lost_parent(read, &record.parents).unwrap_or_default() {
+        summary.state = SetState::Deleted;
     }
 }
 

@@ -70,7 +70,15 @@ pub(super) fn sets(core: &Core, read: &ReadSession, filter: &SetFilter) -> Resul
         let Some(row) = read.get::<Records>(&meta).map_err(failed)? else {
             continue;
         };
-        let summary = View::new(&core.site, &row.record.set).summary();
+        let mut set = row.record.set;
+        if row.unsettled {
+            // Only its log tells what it waits for.
+            set = rows::set(read, &MetaId::new(&meta))
+                .map_err(failed)?
+                .unwrap_or(set);
+        }
+        let mut summary = View::new(&core.site, &set).summary();
+        find::complete(read, &set, &mut summary);
         if filter.state.is_none_or(|state| summary.state == state) {
             list.sets.push(summary);
             if list.sets.len() == limit {

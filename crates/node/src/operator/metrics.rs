@@ -33,7 +33,11 @@ impl Operator {
             Numbers::count(core, read).map_err(|error| problems::store(&core.site, &error))
         });
         let numbers = counted.await.map(|numbers| numbers.render());
-        numbers.unwrap_or_default() + &self.core.commit_times.to_string()
+        let unverified = self.core.callers.unverified();
+        let unverified = format!(
+            "# TYPE cheops_callers_unverified_total counter\ncheops_callers_unverified_total {unverified}\n"
+        );
+        numbers.unwrap_or_default() + &unverified + &self.core.commit_times.to_string()
     }
 }
 

@@ -434,6 +434,11 @@ fn what_is_given_up_leaves_a_replica_that_can_be_repaired() {
         let told = |set: &SetDetail| set.replicas[1].waiting == Some(OperationState::Blocked);
         let elsewhere = mesh.until("site1", &meta, told).await;
         assert_eq!(elsewhere.replicas[1].status, Some(403));
+        assert_eq!(elsewhere.set.state, SetState::Degraded);
+        assert!(
+            elsewhere.replicas[1].said.is_some(),
+            "the application's own words"
+        );
         let blocked = |set: &SetDetail| {
             set.waiting
                 .first()
@@ -451,9 +456,9 @@ fn what_is_given_up_leaves_a_replica_that_can_be_repaired() {
         };
         tokio::time::timeout(mesh::PATIENCE, given_up).await.unwrap();
         let degraded = mesh
-            .until("site1", &meta, |set| set.set.state == SetState::Degraded)
+            .until("site1", &meta, |set| set.replicas[1].waiting.is_none())
             .await;
-        assert_eq!(degraded.replicas[1].waiting, None);
+        assert_eq!(degraded.set.state, SetState::Degraded);
         assert_eq!(degraded.replicas[1].state, ReplicaState::Degraded);
         assert_eq!(degraded.replicas[1].status, Some(403));
         // It has its outcome at all sites, and may be kept no longer.

@@ -156,7 +156,10 @@ fn compared(told: &Told, reference: Option<&Told>) -> VerifiedReplica {
         replica.reason = Some(match reading.status {
             Some(404 | 410) => "the service has lost its replica".to_owned(),
             Some(200) => "the service's answer cannot be compared".to_owned(),
-            Some(status) => format!("the service answered {status}"),
+            Some(status) => match &reading.said {
+                Some(said) => format!("the service answered {status}: {said}"),
+                None => format!("the service answered {status}"),
+            },
             None => "the service could not be reached".to_owned(),
         });
         return replica;

@@ -3,7 +3,7 @@
 mod conflicts;
 mod operations;
 
-use cheops_replica::{Degraded, Member, OpId, Phase, Set, Standing, Vector, Wait};
+use cheops_replica::{Degraded, Member, OpId, Phase, Set, Standing, Vector, Wait, Why};
 use cheops_types::SiteName;
 
 use crate::{
@@ -29,6 +29,7 @@ struct Trouble {
     operation: Option<String>,
     status: Option<u16>,
     waiting: Option<OperationState>,
+    said: Option<String>,
 }
 
 impl<'s> View<'s> {
@@ -36,7 +37,7 @@ impl<'s> View<'s> {
         Self { here, set }
     }
 
-    /// Needs no log.
+    /// Of a set without its log, one that waits is not told from one that is blocked.
     pub(super) fn summary(self) -> SetSummary {
         let record = self.set.record();
         let meta_id = record.meta.to_string();
@@ -109,7 +110,7 @@ impl<'s> View<'s> {
         let state = match set.local() {
             _ if member.leaving.is_some() => ReplicaState::Leaving,
             _ if is_in_doubt => ReplicaState::InDoubt,
-            _ if set.degraded().is_some() => ReplicaState::Degraded,
+            _ if set.degraded().is_some() || is_blocked(&set.waits()) => ReplicaState::Degraded,
             _ if set.is_deleted() => ReplicaState::Deleted,
             None => ReplicaState::Absent,
             Some(_) if is_pending => ReplicaState::Pending,
@@ -124,6 +125,7 @@ impl<'s> View<'s> {
             operation: trouble.operation,
             status: trouble.status,
             waiting: trouble.waiting,
+            said: trouble.said,
             held: count(set.held()),
             done: count(set.done()),
         }
@@ -135,7 +137,7 @@ impl<'s> View<'s> {
         let state = match peer {
             _ if member.leaving.is_some() => ReplicaState::Leaving,
             None => ReplicaState::Unknown,
-            Some(peer) if peer.degraded.is_some() => ReplicaState::Degraded,
+            Some(peer) if peer.degraded.is_some() || is_blocked(&peer.waits) => ReplicaState::Degraded,
             Some(peer) if set.is_deleted() && peer.done.covers(set.held()) => ReplicaState::Deleted,
             Some(peer) if peer.done != *set.held() || peer.needs_snapshot => {
                 if peer.local.is_some() {
@@ -157,6 +159,7 @@ impl<'s> View<'s> {
             operation: trouble.operation,
             status: trouble.status,
             waiting: trouble.waiting,
+            said: trouble.said,
             held: peer.map_or(0, |peer| count(&peer.held)),
             done: peer.map_or(0, |peer| count(&peer.done)),
         }
@@ -168,6 +171,7 @@ impl<'s> View<'s> {
                 operation: degraded.operation.as_ref().map(|id| self.number(id)),
                 status: Some(degraded.status).filter(|status| *status > 0),
                 waiting: None,
+                said: degraded.said.clone(),
             },
             (None, Some(wait)) => {
                 let (waiting, status) = operations::waiting(wait.why);
@@ -175,6 +179,7 @@ impl<'s> View<'s> {
                     operation: Some(self.number(&wait.operation)),
                     status,
                     waiting: Some(waiting),
+                    said: wait.said.clone(),
                 }
             }
             (None, None) => Trouble::default(),
@@ -187,9 +192,24 @@ impl<'s> View<'s> {
             .any(|replica| replica.site == *site && replica.state == ReplicaState::Ok)
     }
 
+    /// A recorded path with what stands in its hole for callers.
+    fn path(self, recorded: &str) -> String {
+        let record = self.set.record();
+        let own = record.name.as_deref().unwrap_or(record.meta.as_str());
+        recorded.replace("{id}", own)
+    }
+
     fn number(self, id: &OpId) -> String {
         OperationRef::number(&self.set.record().meta, id).to_string()
     }
+}
+
+/// Whether the first operation that does not just wait for its turn is one that the application does not let
+/// happen.
+fn is_blocked(waits: &[Wait]) -> bool {
+    waits
+        .first()
+        .is_some_and(|wait| matches!(wait.why, Why::Blocked { .. }))
 }
 
 /// How many operations a vector stands for.

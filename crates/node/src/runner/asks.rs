@@ -7,8 +7,9 @@ use std::{
 };
 
 use bytes::Bytes;
+use cheops_glue::Verified;
 use cheops_net::Body;
-use cheops_replica::{MetaId, Secret};
+use cheops_replica::MetaId;
 use cheops_types::{Code, Problem, ServiceName, SiteName, headers};
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Limited};
@@ -16,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Hands, render::Order};
-use crate::{problems, rows, secret::Headers, waiting::AppAnswer};
+use super::{Hands, read::Access, render::Order};
+use crate::{caller::OnBehalf, problems, progress::Progress, rows, secret::Headers, waiting::AppAnswer};
 
 /// Asks that wait; further ones are told to come again.
 const ASKS_MAX: usize = 256;
@@ -36,6 +37,12 @@ pub(crate) struct ReplicaState {
     pub(crate) digest: Option<String>,
     /// What is compared, with the ids that all sites know.
     pub(crate) state: Option<Value>,
+    /// What the application said, where it did not show the replica.
+    #[serde(default)]
+    pub(crate) said: Option<String>,
+    /// How far its create is; none where the replica cannot be read.
+    #[serde(default)]
+    pub(crate) progress: Option<Progress>,
 }
 
 /// The way to the runner. Nothing can be asked before there is one.
@@ -60,6 +67,20 @@ pub(super) enum Ask {
         headers: Hidden,
         answer: oneshot::Sender<Result<AppAnswer, Problem>>,
     },
+    Caller {
+        service: ServiceName,
+        credential: Unprinted,
+        answer: oneshot::Sender<Result<Verified, Problem>>,
+    },
+}
+
+/// A credential by itself.
+pub(super) struct Unprinted(String);
+
+impl std::fmt::Debug for Unprinted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Unprinted(..)")
+    }
 }
 
 /// Headers that may be credentials.
@@ -115,6 +136,17 @@ impl Asks {
         self.ask(ask).await
     }
 
+    /// Who a credential belongs to, as the application says.
+    pub(crate) async fn caller(&self, service: &ServiceName, credential: &str) -> Result<Verified, Problem> {
+        let (service, credential) = (service.clone(), Unprinted(credential.to_owned()));
+        let ask = |answer| Ask::Caller {
+            service,
+            credential,
+            answer,
+        };
+        self.ask(ask).await
+    }
+
     async fn peer(&self, site: &SiteName, path: &str) -> Result<Bytes, Problem> {
         let path = format!("{}{path}", headers::PEER_REPLICATION_PATH);
         let site = site.clone();
@@ -146,6 +178,11 @@ pub(super) async fn answer(hands: Rc<Hands>, ask: Ask) {
     match ask {
         Ask::Replica { set, answer } => drop(answer.send(hands.replica(&set).await)),
         Ask::Peer { site, path, answer } => drop(answer.send(hands.ask(&site, path).await)),
+        Ask::Caller {
+            service,
+            credential,
+            answer,
+        } => drop(answer.send(hands.verify(&service, &credential.0).await)),
         Ask::Get {
             service,
             path,
@@ -172,30 +209,40 @@ fn hex(bytes: &[u8]) -> String {
 impl Hands {
     async fn replica(&self, meta: &MetaId) -> Result<ReplicaState, Problem> {
         let failed = |error: &cheops_store::Error| problems::store(&self.core.site, error);
-        let set = {
+        let kept = {
             let read = self.core.store.read().map_err(|error| failed(&error))?;
-            rows::set(&read, meta).map_err(|error| failed(&error))?
+            rows::kept(&read, meta).map_err(|error| failed(&error))?
         };
-        let set = set.ok_or_else(|| problems::unknown_set(&self.core.site, meta))?;
+        let kept = kept.ok_or_else(|| problems::unknown_set(&self.core.site, meta))?;
+        let on_behalf = OnBehalf::last_of(&kept);
+        let set = kept.set;
         let mut state = ReplicaState {
             local: set.local().map(ToString::to_string),
             status: None,
             digest: None,
             state: None,
+            said: None,
+            progress: None,
         };
         let Some(local) = set.local() else {
             return Ok(state);
         };
-        let credential: Option<&Secret> = set.log().filter_map(|entry| entry.credential.as_ref()).last();
-        let Some(answer) = self.get(set.record(), local, credential).await else {
+        let Some(answer) = self.get(set.record(), local, Access::OnBehalf(&on_behalf)).await else {
             return Ok(state);
         };
         state.status = Some(answer.status);
+        if answer.status >= 400 {
+            let profile = self.core.surroundings.profile();
+            state.said = profile.error_text(&set.record().service, &answer.body);
+        }
         if answer.status == 200
             && let Some(reading) = self.reading(set.record(), local, &answer.body)
         {
             state.digest = Some(hex(&reading.digest().0));
             state.state = serde_json::from_slice(&reading.comparable).ok();
+            let profile = self.core.surroundings.profile();
+            let kind = profile.kind(&set.record().service, &set.record().kind);
+            state.progress = Some(kind.stage(&answer.body).into());
         }
         Ok(state)
     }

@@ -3,9 +3,7 @@
 use std::io::Read as _;
 
 use bytes::Bytes;
-use cheops_replica::{
-    self as replica, Attempt, Conditions, Execution, Form, LocalId, Recognise, Record, Secret,
-};
+use cheops_replica::{self as replica, Attempt, Conditions, Execution, Form, LocalId, Recognise, Record};
 use cheops_store::{Payload, PayloadRef};
 use cheops_types::{Outcome, Problem, SiteName};
 use tokio::task::spawn_blocking;
@@ -13,23 +11,29 @@ use tracing::{debug, warn};
 
 use super::{
     Hands, call,
+    read::Access,
+    recast,
     render::{Content, Mark, Order, Render},
+    speak::Spoken,
 };
 use crate::{
+    caller::{OnBehalf, only_recorded},
     ids::ToLocal,
     rows,
-    secret::{self, Headers},
+    secret::Headers,
     waiting::{AppAnswer, Caller},
 };
 
 /// Why nothing was sent.
-enum Unsent {
+pub(super) enum Unsent {
     /// Something that it needs is not here (yet), or could not be read: it can be tried again.
     Later,
     /// It can never be sent like this; the answer of the application would be the same.
     Never(Problem),
     /// The application answered something else first.
     Answered(u16),
+    /// The same, with its words or with what has to be done about it.
+    Refused { status: u16, said: Option<String> },
 }
 
 /// The body of a request on its way, kept in the spool until it has ended.
@@ -43,15 +47,17 @@ impl Hands {
         &self,
         set: &Record,
         others: &[SiteName],
-        stand_in: Option<&Secret>,
+        stand_in: &OnBehalf,
         execution: Execution,
     ) -> Attempt {
         let caller = self.core.waiting.take_caller(execution.token);
-        let attempt = self.attempt(set, others, stand_in, &execution, caller.as_deref());
+        let on_behalf = OnBehalf::of(&execution, stand_in);
+        let attempt = self.attempt(set, others, &on_behalf, &execution, caller.as_deref());
         match attempt.await {
             Ok(attempt) => attempt,
             Err(Unsent::Later) => Attempt::NotSent,
-            Err(Unsent::Answered(status)) => Attempt::Answered { status, local: None },
+            Err(Unsent::Answered(status)) => answered(status, None),
+            Err(Unsent::Refused { status, said }) => answered(status, said),
             Err(Unsent::Never(problem)) => {
                 warn!(set = %set.meta, problem = %problem.detail, "a request cannot be rendered");
                 let status = problem.status();
@@ -64,7 +70,7 @@ impl Hands {
                     };
                     self.core.waiting.put_answer(execution.token, answer);
                 }
-                Attempt::Answered { status, local: None }
+                answered(status, Some(problem.detail))
             }
         }
     }
@@ -73,7 +79,7 @@ impl Hands {
         &self,
         set: &Record,
         others: &[SiteName],
-        stand_in: Option<&Secret>,
+        on_behalf: &OnBehalf,
         execution: &Execution,
         caller: Option<&Caller>,
     ) -> Result<Attempt, Unsent> {
@@ -96,14 +102,21 @@ impl Hands {
         if caller.is_none() && self.core.calls.is_stopping() {
             return Err(Unsent::Later);
         }
-        let credential = execution.credential.as_ref().or(stand_in);
+        let access = caller.map_or(Access::OnBehalf(on_behalf), Access::Caller);
         let content = kept.as_ref().map(|kept| kept.content.clone());
-        let mut order = self
-            .render(set, &execution.form, content, caller, mark, credential)
-            .await?;
+        let before = self.before(set, execution, caller, access).await?;
+        let mut order = self.render(set, execution, content, caller, mark, access).await?;
+        let mut spoken = Spoken::default();
         if caller.is_none() {
+            let profile = self.core.surroundings.profile();
+            only_recorded(&profile.kind(&set.service, &set.kind), &mut order.headers);
             add_conditions(&mut order.headers, execution.conditions.as_ref());
-            self.add_credential(&mut order.headers, credential);
+            let added = self.speak(&mut order.headers, set, on_behalf).await;
+            // The application would say so: it is nobody's.
+            spoken = added.map_err(|why| Unsent::Refused {
+                status: 401,
+                said: Some(why),
+            })?;
         }
         let scope = request.map_or("", |request| request.scope.as_str());
         let called = self.call(&set.service, order, scope).await;
@@ -118,7 +131,15 @@ impl Hands {
                 });
             }
         };
-        let attempt = self.attempt_of(set, execution, &answer);
+        if caller.is_none() && self.meets_a_leaver(set, execution, &answer, access).await {
+            return Ok(Attempt::NotSent);
+        }
+        self.recast(set, execution, before, &answer, access).await;
+        let mut attempt = self.attempt_of(set, execution, &answer);
+        if answer.status == 401 && caller.is_none() {
+            self.unheard(&spoken).await;
+            explain(&mut attempt, spoken.why);
+        }
         if caller.is_some() {
             self.core.waiting.put_answer(execution.token, answer);
         }
@@ -130,10 +151,13 @@ impl Hands {
     fn attempt_of(&self, set: &Record, execution: &Execution, answer: &AppAnswer) -> Attempt {
         let status = answer.status;
         let is_create = matches!(execution.form, Form::Create { .. } | Form::CreateFrom { .. });
-        if !is_create || !(200..400).contains(&status) {
-            return Attempt::Answered { status, local: None };
-        }
         let profile = self.core.surroundings.profile();
+        if status >= 400 {
+            return answered(status, profile.error_text(&set.service, &answer.body));
+        }
+        if !is_create || status < 200 {
+            return answered(status, None);
+        }
         let kind = profile.kind(&set.service, &set.kind);
         let told = kind.id_in_answer(call::header(answer, "location"), &answer.body);
         let chosen = match execution.recognise {
@@ -147,6 +171,7 @@ impl Hands {
         Attempt::Answered {
             status,
             local: Some(LocalId::new(id)),
+            said: None,
         }
     }
 
@@ -212,29 +237,47 @@ impl Hands {
     async fn render(
         &self,
         set: &Record,
-        form: &Form,
+        execution: &Execution,
         content: Option<Content>,
         caller: Option<&Caller>,
         mark: Mark,
-        credential: Option<&Secret>,
+        access: Access<'_>,
     ) -> Result<Order, Unsent> {
+        let form = &execution.form;
         let content = content.unwrap_or_else(|| Content::Inline(Bytes::new()));
+        let join = match (form, &content) {
+            // What a caller demands is between it and the application: it goes as it came.
+            (Form::Repeat { request, .. }, Content::Inline(body))
+                if caller.is_none() && execution.conditions.is_none() =>
+            {
+                recast::join(&self.core.surroundings.profile(), set, request, body)
+            }
+            _ => None,
+        };
         let current = match form {
-            Form::Overwrite { local, .. } => self.current(set, local, credential).await?,
+            Form::Overwrite { local, .. } => self.current(set, local, access).await?,
+            Form::Repeat { local, .. } if join.is_some() => self.current(set, local, access).await?,
             _ => Bytes::new(),
         };
         let own = match form {
-            Form::Overwrite { local, .. } | Form::Delete { local, .. } => local.as_str(),
+            Form::Overwrite { local, .. } | Form::Delete { local, .. } | Form::Repeat { local, .. } => {
+                local.as_str()
+            }
             _ => "",
         };
         let key = self.local_key(set, own).ok_or(Unsent::Later)?;
         let profile = self.core.surroundings.profile();
-        self.with_ids(|ids| {
+        let order = self.with_ids(|ids| {
             let render = Render {
                 profile: &profile,
                 record: set,
                 ids,
             };
+            if let (Some(join), Form::Repeat { request, local }, Content::Inline(body)) =
+                (join, form, &content)
+            {
+                return render.join(join, request, body, local, &key, &current);
+            }
             match form {
                 Form::Create { request } => render.create(request, content, caller, mark),
                 Form::Repeat { request, local }
@@ -243,10 +286,34 @@ impl Hands {
                     local,
                 } => render.repeat(request, content, local, caller, mark),
                 Form::CreateFrom { state } => render.create_from(&key, state, mark),
-                Form::Overwrite { state, .. } => render.overwrite(&key, state, &current),
+                Form::Overwrite { state, .. } => return render.overwrite(&key, state, &current),
                 Form::Delete { request: None, .. } => Ok(render.delete(&key)),
             }
-        })
+            .map(Some)
+        })?;
+        // It is like that already.
+        order.ok_or(Unsent::Answered(200))
+    }
+
+    /// Whether a create was refused because of something that is about to go: then its name will be free.
+    async fn meets_a_leaver(
+        &self,
+        set: &Record,
+        execution: &Execution,
+        answer: &AppAnswer,
+        access: Access<'_>,
+    ) -> bool {
+        let is_create = matches!(execution.form, Form::Create { .. } | Form::CreateFrom { .. });
+        let profile = self.core.surroundings.profile();
+        let kind = profile.kind(&set.service, &set.kind);
+        let Some(name) = set.name.as_deref().filter(|_| is_create && answer.status == 409) else {
+            return false;
+        };
+        if !kind.can_be_leaving() {
+            return false;
+        }
+        let found = self.get(set, &LocalId::new(name), access).await;
+        found.is_some_and(|found| found.status == 200 && kind.is_leaving(&found.body))
     }
 
     /// Does something with a translation to this site's ids, and finds out whether it lacked one: a parent or
@@ -272,27 +339,36 @@ impl Hands {
     }
 
     /// This site's replica as it is now.
-    async fn current(
-        &self,
-        set: &Record,
-        local: &LocalId,
-        credential: Option<&Secret>,
-    ) -> Result<Bytes, Unsent> {
-        let answer = self.get(set, local, credential).await.ok_or(Unsent::Later)?;
+    async fn current(&self, set: &Record, local: &LocalId, access: Access<'_>) -> Result<Bytes, Unsent> {
+        let answer = self.get(set, local, access).await.ok_or(Unsent::Later)?;
         match answer.status {
             200..=299 => Ok(answer.body),
             status @ (404 | 410) => Err(Unsent::Answered(status)),
+            status @ (401 | 403) => {
+                let profile = self.core.surroundings.profile();
+                let said = profile.error_text(&set.service, &answer.body);
+                Err(Unsent::Refused { status, said })
+            }
             _ => Err(Unsent::Later),
         }
     }
+}
 
-    pub(super) fn add_credential(&self, headers: &mut Headers, credential: Option<&Secret>) {
-        // One that cannot be opened any more is the same as none: the application will say so.
-        let opened = credential.and_then(|sealed| secret::open(&self.core.key, sealed).ok());
-        for (name, value) in opened.into_iter().flatten() {
-            headers.retain(|(found, _)| !found.eq_ignore_ascii_case(&name));
-            headers.push((name, value));
-        }
+fn answered(status: u16, said: Option<String>) -> Attempt {
+    Attempt::Answered {
+        status,
+        local: None,
+        said,
+    }
+}
+
+/// A refusal is explained by what the operator can do about it, before the application's own words.
+fn explain(attempt: &mut Attempt, why: Option<String>) {
+    if let (Attempt::Answered { said, .. }, Some(why)) = (attempt, why) {
+        *said = Some(match said.take() {
+            Some(said) => format!("{why} ({said})"),
+            None => why,
+        });
     }
 }
 

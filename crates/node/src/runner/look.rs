@@ -1,15 +1,16 @@
 //! The search for the replica that carries a marker.
 
 use cheops_glue::Sighting;
-use cheops_replica::{Found, LocalId, Record, Secret, Token};
+use cheops_replica::{Found, LocalId, Record, Token};
 
 use super::{Hands, render::Order};
+use crate::caller::OnBehalf;
 
 /// Pages that one search reads; beyond that it has failed.
 const PAGES_MAX: usize = 1000;
 
 impl Hands {
-    pub(super) async fn look(&self, set: &Record, credential: Option<&Secret>, token: Token) -> Found {
+    pub(super) async fn look(&self, set: &Record, on_behalf: &OnBehalf, token: Token) -> Found {
         let Some(key) = self.local_key(set, "") else {
             return Found::Unknown;
         };
@@ -21,7 +22,9 @@ impl Hands {
         let _place = self.places.acquire().await;
         for _ in 0..PAGES_MAX {
             let mut order = Order::get(search.path.clone());
-            self.add_credential(&mut order.headers, credential);
+            if self.speak(&mut order.headers, set, on_behalf).await.is_err() {
+                return Found::Unknown;
+            }
             let Ok(answer) = self.call(&set.service, order, "").await else {
                 return Found::Unknown;
             };

@@ -1,11 +1,15 @@
 //! This site's replica, read through its application.
 
 use cheops_glue::Own;
-use cheops_replica::{Digest, LocalId, Record, Secret};
+use cheops_replica::{Digest, LocalId, Record};
 use ring::digest::{SHA256, digest};
 
 use super::{Hands, ids::ToShown, render::Order};
-use crate::{ids::Finder, waiting::AppAnswer};
+use crate::{
+    caller::OnBehalf,
+    ids::Finder,
+    waiting::{AppAnswer, Caller},
+};
 
 /// A replica in the words of all sites.
 pub(super) struct Reading {
@@ -21,6 +25,14 @@ impl Reading {
     }
 }
 
+/// With whose rights the application is asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Access<'a> {
+    /// Those of a caller that waits.
+    Caller(&'a Caller),
+    OnBehalf(&'a OnBehalf),
+}
+
 /// What a read for the engine gave.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Replica {
@@ -32,11 +44,11 @@ pub(super) enum Replica {
 }
 
 impl Hands {
-    /// This site's replica for the engine. Without a credential a 404 may only mean that the application does not
+    /// This site's replica for the engine. In nobody's name a 404 may only mean that the application does not
     /// show the resource to strangers; to forget its local id then would lose it.
-    pub(super) async fn read(&self, set: &Record, local: &LocalId, credential: Option<&Secret>) -> Replica {
+    pub(super) async fn read(&self, set: &Record, local: &LocalId, on_behalf: &OnBehalf) -> Replica {
         let _place = self.places.acquire().await;
-        let Some(answer) = self.get(set, local, credential).await else {
+        let Some(answer) = self.get(set, local, Access::OnBehalf(on_behalf)).await else {
             return Replica::Unknown;
         };
         match answer.status {
@@ -48,42 +60,55 @@ impl Hands {
                 None => Replica::Unknown,
             },
             410 => Replica::Missing,
-            404 if credential.is_some() => Replica::Missing,
+            404 if on_behalf.is_somebody() => Replica::Missing,
             _ => Replica::Unknown,
         }
     }
 
     /// The application's answer to a read of the replica.
-    pub(super) async fn get(
-        &self,
-        set: &Record,
-        local: &LocalId,
-        credential: Option<&Secret>,
-    ) -> Option<AppAnswer> {
+    pub(super) async fn get(&self, set: &Record, local: &LocalId, access: Access<'_>) -> Option<AppAnswer> {
         let key = self.local_key(set, local.as_str())?;
         let profile = self.core.surroundings.profile();
         let path = profile.kind(&set.service, &set.kind).item_path(&key);
         let mut order = Order::get(path);
-        self.add_credential(&mut order.headers, credential);
+        match access {
+            Access::Caller(caller) => order.headers.extend(self.credential_of(set, caller)),
+            Access::OnBehalf(on_behalf) => {
+                if let Err(why) = self.speak(&mut order.headers, set, on_behalf).await {
+                    // The application would say so: it is nobody's.
+                    return Some(AppAnswer {
+                        status: 401,
+                        headers: Vec::new(),
+                        body: why.into(),
+                    });
+                }
+            }
+        }
         self.call(&set.service, order, "").await.ok()
     }
 
     /// A body of the application with the ids of all sites; none where it is no JSON.
     pub(super) fn reading(&self, set: &Record, local: &LocalId, body: &[u8]) -> Option<Reading> {
-        let key = self.local_key(set, local.as_str())?;
+        let mapped = self.shown(set, local, body)?;
         let profile = self.core.surroundings.profile();
         let kind = profile.kind(&set.service, &set.kind);
-        let path = kind.item_path(&key);
-        let read = self.core.store.read().ok()?;
-        let ids = ToShown(Finder::new(&read, &profile));
-        let address = profile.address(&set.service, &path);
-        let mapped = match &address {
-            Some(address) => address.map_body(body, Own::Keep, &ids).ok()?,
-            None => body.into(),
-        };
         Some(Reading {
             portable: kind.portable(&mapped).ok()?,
             comparable: kind.comparable(&mapped).ok()?,
         })
+    }
+
+    /// The same body in the words of all sites, with what only this site has.
+    pub(super) fn shown(&self, set: &Record, local: &LocalId, body: &[u8]) -> Option<Vec<u8>> {
+        let key = self.local_key(set, local.as_str())?;
+        let profile = self.core.surroundings.profile();
+        let path = profile.kind(&set.service, &set.kind).item_path(&key);
+        let read = self.core.store.read().ok()?;
+        let ids = ToShown(Finder::new(&read, &profile));
+        let mapped = match profile.address(&set.service, &path) {
+            Some(address) => address.map_body(body, Own::Keep, &ids).ok()?.into_owned(),
+            None => body.to_vec(),
+        };
+        Some(mapped)
     }
 }

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use cheops_glue::{self as glue, Address, Effect, Ids, Kind, Own, Profile};
+use cheops_glue::{self as glue, Address, Changed, Effect, Ids, Kind, Own, Profile};
 use cheops_replica::{LocalId, Recognise, Record, Request, Token};
 use cheops_store::PayloadRef;
 use cheops_types::{Code, Problem};
 
-use super::ids::Filled;
+use super::{ids::Filled, recast::Join};
 use crate::{secret::Headers, waiting::Caller};
 
 /// Set anew for every request, or true only for the connection that it came on.
@@ -96,13 +96,10 @@ impl Render<'_> {
         caller: Option<&Caller>,
         mark: Mark,
     ) -> Result<Order, Problem> {
-        let Record { service, kind, .. } = self.record;
-        let ids = Filled {
-            ids: self.ids,
-            kind,
-            local: local.as_str(),
-        };
-        let path = self.profile.map_path(service, &request.path, Own::Map, &ids);
+        let ids = self.filled(local);
+        let path = self
+            .profile
+            .map_path(&self.record.service, &request.path, Own::Map, &ids);
         let address = self.address(&request.path);
         let own = Own::Put(local.as_str());
         let body = self.map(address.as_ref(), request, body, own, &ids)?;
@@ -126,11 +123,56 @@ impl Render<'_> {
         Ok(order)
     }
 
-    /// An update that makes this site's replica, `current`, like another one.
-    pub(super) fn overwrite(&self, key: &str, state: &[u8], current: &[u8]) -> Result<Order, Problem> {
+    /// An update that makes this site's replica, `current`, like another one; none where it is.
+    pub(super) fn overwrite(
+        &self,
+        key: &str,
+        state: &[u8],
+        current: &[u8],
+    ) -> Result<Option<Order>, Problem> {
         let kind = self.kind();
         let state = self.map_state(&kind.item_path(key), state)?;
-        Ok(of_rendered(kind.overwrite_from(key, &state, current)))
+        self.changed(kind.overwrite_from(key, &state, current))
+    }
+
+    /// A recorded change of this site's replica, `current`, whose own values stay; none where it changes nothing.
+    pub(super) fn join(
+        &self,
+        join: Join,
+        request: &Request,
+        body: &[u8],
+        local: &LocalId,
+        key: &str,
+        current: &[u8],
+    ) -> Result<Option<Order>, Problem> {
+        let kind = self.kind();
+        let ids = self.filled(local);
+        let address = self.address(&request.path);
+        let mapped = match &address {
+            Some(address) => address
+                .map_body(body, Own::Put(local.as_str()), &ids)
+                .map_err(|error| self.unreadable(&error))?,
+            None => Cow::Borrowed(body),
+        };
+        self.changed(match join {
+            Join::Merge => kind.merge_into(key, &mapped, current),
+            Join::Replace => kind.overwrite_from(key, &mapped, current),
+        })
+    }
+
+    fn filled<'f>(&'f self, local: &'f LocalId) -> Filled<'f> {
+        Filled {
+            ids: self.ids,
+            kind: &self.record.kind,
+            local: local.as_str(),
+        }
+    }
+
+    fn changed(&self, changed: Result<Changed, glue::NotJson>) -> Result<Option<Order>, Problem> {
+        match changed.map_err(|error| self.unreadable(&error))? {
+            Changed::Request(rendered) => Ok(Some(of_rendered(rendered))),
+            Changed::Nothing => Ok(None),
+        }
     }
 
     /// A delete that nobody asked for.
@@ -267,24 +309,22 @@ impl Render<'_> {
 }
 
 fn must_read(address: &Address<'_>, request: &Request) -> bool {
-    let content_type = request
-        .headers
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case("content-type"))
-        .map(|(_, value)| value.as_str());
-    let effect: Effect = address.effect(&request.method, content_type);
+    let effect: Effect = address.effect(&request.method, content_type(request));
     address.reads_request_body(&effect)
+}
+
+pub(super) fn content_type(request: &Request) -> Option<&str> {
+    let mut headers = request.headers.iter();
+    let (_, value) = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-type"))?;
+    Some(value)
 }
 
 fn of_rendered(rendered: glue::Rendered) -> Order {
     Order {
-        method: rendered.method.to_owned(),
+        method: rendered.method,
         path: rendered.path,
         headers: vec![
-            (
-                "content-type".to_owned(),
-                Bytes::from_static(rendered.content_type.as_bytes()),
-            ),
+            ("content-type".to_owned(), Bytes::from(rendered.content_type)),
             json("accept"),
         ],
         body: Content::Inline(rendered.body.into()),

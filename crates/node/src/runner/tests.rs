@@ -1,3 +1,5 @@
+mod callers;
+
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -10,6 +12,7 @@ use cheops_types::Outcome;
 
 use super::*;
 use crate::{
+    caller::OnBehalf,
     lab::{self, FakeApplication, FakePeers, Lab, answer, failed, service, site},
     secret,
     waiting::Caller,
@@ -47,6 +50,7 @@ fn execution(recognise: Recognise, form: Form) -> Execution {
         form,
         conditions: None,
         credential: None,
+        origin: Some(site("b")),
     }
 }
 
@@ -68,13 +72,14 @@ fn credential(lab: &Lab, value: &'static str) -> Secret {
 
 fn execute(lab: &Lab, application: &Rc<FakeApplication>, set: &Record, execution: Execution) -> Attempt {
     let hands = hands(lab, application);
-    lab::run(hands.execute(set, &[site("b")], None, execution))
+    lab::run(hands.execute(set, &[site("b")], &OnBehalf::default(), execution))
 }
 
 fn answered(status: u16, local: Option<&str>) -> Attempt {
     Attempt::Answered {
         status,
         local: local.map(LocalId::new),
+        said: None,
     }
 }
 
@@ -232,7 +237,14 @@ fn what_cannot_carry_its_marker_is_refused_and_told() {
     };
     let set = record("A", "order", "4000000000000009");
     let attempt = execute(&lab, &application, &set, execution(Recognise::Marker, create));
-    assert_eq!(attempt, answered(415, None));
+    assert!(matches!(
+        attempt,
+        Attempt::Answered {
+            status: 415,
+            said: Some(_),
+            ..
+        }
+    ));
     assert!(application.seen.borrow().is_empty());
     let told = waiter.take_answer().unwrap();
     assert!(String::from_utf8_lossy(&told.body).contains("body_unsupported"));
@@ -293,8 +305,11 @@ fn state_travels_from_one_replica_to_another() {
 
     let application = FakeApplication::answering([answer(200, &[], r#"{"id":7,"item":5,"n":1,"ref":"x"}"#)]);
     let read = hands(&here, &application);
-    let stand_in = credential(&here, "Bearer old");
-    let Replica::Here(state, digest) = lab::run(read.read(&set, &LocalId::new("7"), Some(&stand_in))) else {
+    let stand_in = OnBehalf {
+        caller: None,
+        credential: Some(credential(&here, "Bearer old")),
+    };
+    let Replica::Here(state, digest) = lab::run(read.read(&set, &LocalId::new("7"), &stand_in)) else {
         panic!("the replica is there");
     };
     assert_eq!(application.seen.borrow()[0].line, "GET /orders/7");
@@ -341,7 +356,7 @@ fn state_travels_from_one_replica_to_another() {
     // Then both compare equal, though every id differs.
     let application = FakeApplication::answering([answer(200, &[], &body)]);
     let again = hands(&there, &application);
-    let Replica::Here(_, same) = lab::run(again.read(&set, &LocalId::new("70"), None)) else {
+    let Replica::Here(_, same) = lab::run(again.read(&set, &LocalId::new("70"), &OnBehalf::default())) else {
         panic!("the replica is there");
     };
     assert_eq!(same, digest);
@@ -360,7 +375,7 @@ fn what_cannot_be_read_is_nothing() {
     ] {
         let application = FakeApplication::answering([answer]);
         let hands = hands(&lab, &application);
-        let read = lab::run(hands.read(&set, &LocalId::new("7"), None));
+        let read = lab::run(hands.read(&set, &LocalId::new("7"), &OnBehalf::default()));
         assert_eq!(read, Replica::Unknown);
     }
 }
@@ -371,7 +386,7 @@ fn a_replica_that_its_application_does_not_have_is_missing() {
     let set = record("A", "order", "4000000000000009");
     let application = FakeApplication::answering([answer(410, &[], "{}")]);
     let hands = hands(&lab, &application);
-    let read = lab::run(hands.read(&set, &LocalId::new("7"), None));
+    let read = lab::run(hands.read(&set, &LocalId::new("7"), &OnBehalf::default()));
     assert_eq!(read, Replica::Missing);
 }
 
@@ -398,7 +413,7 @@ fn a_marker_is_searched_through_all_pages() {
     let look = |pages: Vec<lab::Answer>| {
         let application = FakeApplication::answering(pages);
         let hands = hands(&lab, &application);
-        let found = lab::run(hands.look(&set, None, TOKEN));
+        let found = lab::run(hands.look(&set, &OnBehalf::default(), TOKEN));
         let lines: Vec<_> = application
             .seen
             .borrow()
@@ -471,7 +486,10 @@ fn secrets_are_never_printed() {
     let call = crate::task::Call {
         set: record("A", "order", "m").into(),
         others: vec![site("b")],
-        stand_in: Some(open.clone()),
+        stand_in: OnBehalf {
+            caller: None,
+            credential: Some(open.clone()),
+        },
         what: What::Execute(Execution {
             conditions: Some(Conditions {
                 headers: vec![("if-match".to_owned(), b"hunter2".to_vec())],

@@ -2,6 +2,8 @@
 //! other site's coordinator.
 
 mod application;
+mod documents;
+mod objects;
 mod world;
 
 use bytes::Bytes;

@@ -16,7 +16,7 @@ use cheops_mesh::{Identity, MeshCa, Validity};
 use cheops_net::Body;
 use cheops_node::{
     Node, Options, Runner,
-    ports::{Failed, Later, Peers, Surroundings},
+    ports::{Application, Failed, Later, Peers, Surroundings},
 };
 use cheops_plan::{Coordinator as _, Presence};
 use cheops_store::SiteKey;
@@ -38,9 +38,9 @@ pub(crate) fn service(name: &str) -> ServiceName {
 }
 
 /// All sites of a test.
-pub(crate) struct World {
+pub(crate) struct World<A = FakeApplication> {
     links: Rc<Links>,
-    applications: BTreeMap<String, Rc<FakeApplication>>,
+    applications: BTreeMap<String, Rc<A>>,
     /// Removed with the world.
     dirs: Vec<TempDir>,
 }
@@ -144,14 +144,27 @@ impl Peers for Link {
 }
 
 impl World {
-    /// Starts the sites, runs a test and stops them.
+    /// Starts sites with the example application, runs a test and stops them.
     pub(crate) fn run<const N: usize>(names: [&str; N], test: impl AsyncFnOnce(&Self)) {
+        let application = |number| FakeApplication::new(1000 * (number + 1));
+        Self::run_with(Profile::example(), application, names, test);
+    }
+}
+
+impl<A: Application + 'static> World<A> {
+    /// The same with another application, of which each site has one of its own.
+    pub(crate) fn run_with<const N: usize>(
+        profile: Profile,
+        application: impl Fn(u64) -> A,
+        names: [&str; N],
+        test: impl AsyncFnOnce(&Self),
+    ) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
         tokio::task::LocalSet::new().block_on(&runtime, async {
-            let world = Self::start(&names);
+            let world = Self::start(&Arc::new(profile), application, &names);
             test(&world).await;
             for node in world.links.nodes.borrow().values() {
                 node.stop();
@@ -159,7 +172,7 @@ impl World {
         });
     }
 
-    fn start(names: &[&str]) -> Self {
+    fn start(profile: &Arc<Profile>, application: impl Fn(u64) -> A, names: &[&str]) -> Self {
         let ca = MeshCa::create(Validity::days(START_MS / 1000, 3650)).unwrap();
         let sites: Vec<_> = names.iter().copied().map(site).collect();
         let mut world = Self {
@@ -173,11 +186,11 @@ impl World {
             let around = Around {
                 sites: sites.clone(),
                 identity: Arc::new(Identity::new(&pem, &issued.certificate, &issued.key).unwrap()),
-                profile: Arc::new(Profile::builtin("example").unwrap()),
+                profile: Arc::clone(profile),
                 started: std::time::Instant::now(),
                 random: AtomicU64::new(number as u64 + 1),
             };
-            let application = Rc::new(FakeApplication::new(1000 * (number as u64 + 1)));
+            let application = Rc::new(application(number as u64));
             world
                 .applications
                 .insert(name.to_string(), Rc::clone(&application));
@@ -186,7 +199,7 @@ impl World {
         world
     }
 
-    fn add(&mut self, name: &SiteName, around: Around, application: Rc<FakeApplication>) {
+    fn add(&mut self, name: &SiteName, around: Around, application: Rc<A>) {
         let dir = tempfile::tempdir().unwrap();
         let entropy = |bytes: &mut [u8]| -> std::io::Result<()> {
             around.fill(bytes);
@@ -215,7 +228,7 @@ impl World {
         self.links.nodes.borrow()[&site(name)].clone()
     }
 
-    pub(crate) fn application(&self, name: &str) -> &FakeApplication {
+    pub(crate) fn application(&self, name: &str) -> &A {
         &self.applications[name]
     }
 

@@ -10,13 +10,14 @@ use futures_util::{StreamExt as _, stream};
 use http::{
     HeaderName, HeaderValue, Method, Response, StatusCode, Uri,
     header::{
-        ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, IF_MATCH, IF_MODIFIED_SINCE,
-        IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, LINK, RANGE,
+        ACCEPT, ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, HOST, IF_MATCH,
+        IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, LINK, RANGE,
     },
     request,
 };
 
 use super::{
+    accept,
     collect::{Held, collect},
     incomplete, is_down, one_for_all, rank, wants_whole,
 };
@@ -29,6 +30,7 @@ use crate::{
     replicated::{Places, is_json},
 };
 
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 /// Request headers that speak of one site's answer and mean nothing for a merged one.
 const ABOUT_ONE: [HeaderName; 7] = [
     RANGE,
@@ -59,9 +61,17 @@ struct Given {
 }
 
 pub(super) async fn list(job: &Job, shape: &Arc<ListShape>, sites: &[SiteName], body: &Bytes) -> Done {
-    let query = match GatherQuery::parse(shape, job.head.uri.query(), job.core.limits()) {
-        Ok(query) => query,
+    let asking = match Asking::new(job, shape, body) {
+        Ok(asking) => asking,
         Err(problem) => return Done::problem(problem),
+    };
+    let query = match GatherQuery::parse(shape, job.head.uri.query(), job.core.limits()) {
+        Ok(query) => query.asked_at(&origin(job), job.head.uri.path()),
+        Err(problem) => return Done::problem(problem),
+    };
+    let query = match asking.find_foreign(query, sites).await {
+        Ok(query) => query,
+        Err(given) => return not_a_list(job, given),
     };
     let round = match query.round(sites) {
         Ok(round) => round,
@@ -74,13 +84,16 @@ pub(super) async fn list(job: &Job, shape: &Arc<ListShape>, sites: &[SiteName], 
     let asked = round
         .fetches()
         .iter()
-        .map(|fetch| ask(job, shape, &fetch.site, &fetch.query, body));
+        .map(|fetch| asking.ask(&fetch.site, &fetch.query));
     // Later sites are asked at the same time, but not waited for once the page is decided.
     let mut asked = pin!(stream::iter(asked).buffered(parallel));
-    let (mut given, mut pages) = (Vec::new(), Vec::new());
+    let (mut given, mut pages): (_, Vec<Option<ListPage>>) = (Vec::new(), Vec::new());
     while let Some((one, page)) = asked.next().await {
+        // What is written in another way than the first cannot stand beside it.
+        let first = pages.iter().flatten().next();
+        let fits = |page: &ListPage| first.is_none_or(|first| first.is_like(page));
+        pages.push(page.filter(fits));
         given.push(one);
-        pages.push(page);
         if round.is_settled(&pages) {
             break;
         }
@@ -92,39 +105,82 @@ pub(super) async fn list(job: &Job, shape: &Arc<ListShape>, sites: &[SiteName], 
     }
 }
 
-async fn ask(
-    job: &Job,
-    shape: &ListShape,
-    site: &SiteName,
-    query: &str,
-    body: &Bytes,
-) -> (Given, Option<ListPage>) {
-    if is_down(job, site) {
-        let problem = Problem::new(
-            Code::PeerDown,
-            format!("site `{site}` does not answer heartbeats"),
-        )
-        .at(site);
-        let given = Given {
-            visit: down_visit(site),
-            workflow: Vec::new(),
-            answer: Answer::Problem(problem),
-            _held: None,
+/// How each site is asked.
+struct Asking<'a> {
+    job: &'a Job,
+    shape: &'a ListShape,
+    body: &'a Bytes,
+    /// The form to ask for; none: as the caller did.
+    accept: Option<HeaderValue>,
+}
+
+impl<'a> Asking<'a> {
+    fn new(job: &'a Job, shape: &'a ListShape, body: &'a Bytes) -> Result<Self, Problem> {
+        let accept = shape.is_certain().then(|| accept::for_list(&job.head.headers));
+        Ok(Self {
+            job,
+            shape,
+            body,
+            accept: accept.transpose()?,
+        })
+    }
+
+    async fn ask(&self, site: &SiteName, query: &str) -> (Given, Option<ListPage>) {
+        let job = self.job;
+        if is_down(job, site) {
+            let problem = Problem::new(
+                Code::PeerDown,
+                format!("site `{site}` does not answer heartbeats"),
+            )
+            .at(site);
+            let given = Given {
+                visit: down_visit(site),
+                workflow: Vec::new(),
+                answer: Answer::Problem(problem),
+                _held: None,
+            };
+            return (given, None);
+        }
+        let mut head = head::copy(&job.head);
+        for name in ABOUT_ONE {
+            head.headers.remove(name);
+        }
+        head.headers
+            .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if let Some(accept) = &self.accept {
+            head.headers.insert(ACCEPT, accept.clone());
+        }
+        if head.method == Method::HEAD {
+            head.method = Method::GET;
+        }
+        set_query(&mut head, query);
+        let attempt = job.attempt(site, head, Body::full(self.body.clone())).await;
+        read_page(job, self.shape, attempt).await
+    }
+
+    /// Where the caller goes on behind an item of its own choice: at the first site that knows the item. What the
+    /// sites say if none does is given back.
+    async fn find_foreign(&self, query: GatherQuery, sites: &[SiteName]) -> Result<GatherQuery, Vec<Given>> {
+        let Some(asked) = query.foreign_query() else {
+            return Ok(query);
         };
-        return (given, None);
+        let mut given = Vec::new();
+        for site in sites {
+            let (one, page) = self.ask(site, &asked).await;
+            if page.is_some() {
+                return Ok(query.going_on_at(site));
+            }
+            given.push(one);
+        }
+        Err(given)
     }
-    let mut head = head::copy(&job.head);
-    for name in ABOUT_ONE {
-        head.headers.remove(name);
-    }
-    head.headers
-        .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    if head.method == Method::HEAD {
-        head.method = Method::GET;
-    }
-    set_query(&mut head, query);
-    let attempt = job.attempt(site, head, Body::full(body.clone())).await;
-    read_page(job, shape, attempt).await
+}
+
+/// Where the caller reached this agent, as far as that is known.
+fn origin(job: &Job) -> String {
+    let text = |name: HeaderName| job.head.headers.get(name).and_then(|value| value.to_str().ok());
+    let scheme = text(FORWARDED_PROTO).unwrap_or("http");
+    text(HOST).map_or_else(String::new, |host| format!("{scheme}://{host}"))
 }
 
 fn set_query(head: &mut request::Parts, query: &str) {
@@ -205,7 +261,7 @@ async fn read_page(job: &Job, shape: &ListShape, attempt: Attempt) -> (Given, Op
 fn mark(job: &Job, page: &mut ListPage, places: &Places) {
     let profile = &job.core.world.profile;
     if let Some(address) = profile.address(&job.service.name, job.head.uri.path()) {
-        page.mark_all(&address.rules(), places.iter());
+        page.mark(&address, places.iter());
     }
 }
 

@@ -1,5 +1,7 @@
 //! The body of a write: inside its operation, or on the disk where it is too long for that.
 
+use std::borrow::Cow;
+
 use bytes::{Bytes, BytesMut};
 use cheops_net::Body;
 use cheops_plan::{Spooling, WriteBody};
@@ -35,6 +37,9 @@ pub(super) async fn take(job: &Job, body: Body, need: Need) -> Result<WriteBody,
         }
     };
     let spooling = match within(job, body, |body| inline_or_spool(job, body, max)).await? {
+        Taken::Inline(bytes) if need == Need::Json && is_yaml(&job.head.headers) => {
+            return as_json(bytes).map(WriteBody::Inline);
+        }
         Taken::Inline(bytes) => return Ok(WriteBody::Inline(bytes)),
         Taken::Spooling(spooling) => spooling,
     };
@@ -45,6 +50,18 @@ pub(super) async fn take(job: &Job, body: Body, need: Need) -> Result<WriteBody,
 enum Taken {
     Inline(Bytes),
     Spooling(Box<dyn Spooling>),
+}
+
+/// A document in YAML as one in JSON, in which names and ids are found.
+fn as_json(body: Bytes) -> Result<Bytes, Problem> {
+    match cheops_glue::json_of_yaml(&body) {
+        Ok(Cow::Borrowed(_)) => Ok(body),
+        Ok(Cow::Owned(json)) => Ok(json.into()),
+        Err(error) => {
+            let detail = format!("{error}; nothing executed");
+            Err(Problem::new(Code::BodyUnsupported, detail))
+        }
+    }
 }
 
 /// Reads a body that ids are to be rewritten in.
@@ -66,6 +83,13 @@ pub(super) async fn json(job: &Job, headers: &HeaderMap, body: Body) -> Result<B
         Ok(whole.freeze())
     })
     .await
+    .and_then(|bytes| {
+        if is_yaml(headers) {
+            as_json(bytes)
+        } else {
+            Ok(bytes)
+        }
+    })
 }
 
 async fn inline_or_spool(job: &Job, mut body: Body, max: usize) -> Result<Taken, Problem> {
@@ -136,15 +160,15 @@ fn check_json(headers: &HeaderMap, body: &Body) -> Result<(), Problem> {
     }
     let refuse = |what: &str| {
         let detail = format!(
-            "{what}, and the glue says that ids or a name stand in it: send uncompressed JSON; nothing executed"
+            "{what}, and the glue says that ids or a name stand in it: send uncompressed JSON or YAML; nothing executed"
         );
         Err(Problem::new(Code::BodyUnsupported, detail))
     };
     if !is_identity(headers) {
         return refuse("the request's body is compressed");
     }
-    if headers.contains_key(CONTENT_TYPE) && !is_json(headers) {
-        return refuse("the request's body is not JSON");
+    if headers.contains_key(CONTENT_TYPE) && !is_json(headers) && !is_yaml(headers) {
+        return refuse("the request's body is neither JSON nor YAML");
     }
     Ok(())
 }
@@ -153,6 +177,11 @@ fn check_json(headers: &HeaderMap, body: &Body) -> Result<(), Problem> {
 pub(super) fn is_identity(headers: &HeaderMap) -> bool {
     let identity = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
     headers.get_all(CONTENT_ENCODING).iter().all(identity)
+}
+
+fn is_yaml(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    value.is_some_and(cheops_glue::is_yaml)
 }
 
 /// Whether a body is said to be JSON.

@@ -11,12 +11,15 @@ use crate::{
 };
 
 /// What replication knows about one request.
+#[allow(clippy::struct_excessive_bools)] // each is one fact about the request
 pub(crate) struct Concern {
     /// The set that the request is about, or that what it is about lies within.
     pub(super) known: Option<Known>,
     /// The kind of that set, or of what the request addresses; none where that cannot be replicated.
     pub(super) kind: Option<String>,
     pub(super) effect: Effect,
+    /// Whether it makes the resource that it addresses where there is none.
+    pub(super) is_upsert: bool,
     pub(super) is_item: bool,
     /// Whether it is about a resource's own document, not something below it.
     pub(super) is_document: bool,
@@ -47,7 +50,7 @@ pub(crate) fn concerns(core: &Core, service: &str, path: &str) -> bool {
     let concerns_address = address.as_ref().is_some_and(|address| {
         let own = match &address.id {
             Some(_) => has(presence, address),
-            None => presence.has_kind(service, &address.kind),
+            None => address.kinds().any(|kind| presence.has_kind(service, kind)),
         };
         own || has_related(presence, address)
     });
@@ -109,7 +112,7 @@ fn concern(core: &Core, job: &Job) -> Result<Concern, Problem> {
     let content_type = job.head.headers.get(CONTENT_TYPE);
     let content_type = content_type.and_then(|value| value.to_str().ok());
     let effect_of = |address: &Address<'_>| {
-        if address.rules().is_effect_free(job.head.uri.query()) {
+        if job.is_effect_free() || address.rules().is_effect_free(job.head.uri.query()) {
             Effect::Free
         } else {
             address.effect(method, content_type)
@@ -123,6 +126,9 @@ fn concern(core: &Core, job: &Job) -> Result<Concern, Problem> {
                 known: None,
                 kind: Some(address.kind.clone().into_owned()),
                 effect: effect_of(address),
+                is_upsert: is_document
+                    && address.id.is_some()
+                    && address.rules().is_upsert(method, content_type),
                 is_item: address.id.is_some(),
                 is_document,
                 has_references: is_document && has_related(&core.shared.presence, address),
@@ -137,6 +143,7 @@ fn concern(core: &Core, job: &Job) -> Result<Concern, Problem> {
             } else {
                 Effect::Replace
             },
+            is_upsert: false,
             is_item: false,
             is_document: false,
             has_references: false,

@@ -15,6 +15,8 @@ pub(super) struct Case<'a> {
     pub(super) known: Option<&'a Known>,
     pub(super) is_write: bool,
     pub(super) is_create: bool,
+    /// Whether it makes the resource that it addresses where there is none.
+    pub(super) is_upsert: bool,
     /// Whether the request addresses one resource, or something below one.
     pub(super) is_item: bool,
     pub(super) is_list: bool,
@@ -126,7 +128,7 @@ impl Case<'_> {
                 sites: sites.to_vec(),
             };
         }
-        if !self.is_create {
+        if !self.is_create && !self.is_upsert {
             let here = self.here;
             let detail = format!(
                 "site `{here}` has no replica of that resource: drop `&` from the scope to change the resource of one site, or make it a replica with `cheops replicas adopt`; nothing executed"
@@ -181,6 +183,7 @@ mod tests {
             known,
             is_write: false,
             is_create: false,
+            is_upsert: false,
             is_item: true,
             is_list: false,
             can_be_replicated: true,
@@ -199,6 +202,7 @@ mod tests {
             known,
             is_write: true,
             is_create: false,
+            is_upsert: false,
             is_item: true,
             is_list: false,
             can_be_replicated: true,
@@ -280,6 +284,20 @@ mod tests {
             |case| (case.is_create, case.is_from_peer) = (true, true),
             Code::BadRequest,
         );
+    }
+
+    #[test]
+    fn a_write_to_a_free_name_makes_a_set() {
+        let upsert = |case: &mut Case<'_>| (case.is_write, case.is_upsert) = (true, true);
+        check(
+            &replicate(&["a", "b"]),
+            None,
+            upsert,
+            &Course::Accept(Target::New(sites(&["a", "b"]))),
+        );
+        let accept = Course::Accept(Target::Set("m".into()));
+        check(&replicate(&["a", "b"]), Some(&known(Some("7"))), upsert, &accept);
+        check(&Plan::Local, None, upsert, &Course::Planned);
     }
 
     #[test]

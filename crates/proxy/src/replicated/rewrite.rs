@@ -234,7 +234,8 @@ pub(super) async fn show(
 fn answered<'a>(job: &'a Job, path: &'a str, response: &Response<Body>) -> Option<Address<'a>> {
     let (profile, service) = (&job.core.world.profile, &*job.service.name);
     let concern = job.concern.as_ref();
-    let is_action = concern.is_some_and(|concern| matches!(concern.effect, Effect::Action { .. }))
+    let is_action = concern
+        .is_some_and(|concern| matches!(concern.effect, Effect::Action { .. } | Effect::Difference { .. }))
         && response.status() != StatusCode::CREATED
         && !response.headers().contains_key(LOCATION);
     let kind = concern.and_then(|concern| concern.kind.as_deref());
@@ -260,14 +261,11 @@ fn places(job: &Job, address: &Address<'_>, list: &MappedList) -> Result<Places,
     let Ok(page) = shape.read(list.body.clone()) else {
         return Ok(places);
     };
-    let (items, rules): (Vec<&str>, _) = (page.items().collect(), address.rules());
+    let documents: Vec<Option<&str>> = page.documents().collect();
     for place in &list.replicas {
-        let id = items
-            .get(*place)
-            .and_then(|item| rules.id_in_answer(None, item.as_bytes()));
-        if let Some(id) = id
-            && let Some(known) =
-                coordinator.find(address.service(), &address.kind, &id, &address.key_of(&id))?
+        let document = documents.get(*place).copied().flatten();
+        if let Some((kind, id, key)) = document.and_then(|document| address.resource_in(document))
+            && let Some(known) = coordinator.find(address.service(), kind, &id, &key)?
         {
             places.add(*place, known.sites);
         }
@@ -340,7 +338,9 @@ pub(super) fn need(job: &Job) -> body::Need {
     let reads = job.concern.as_ref().is_some_and(|concern| {
         let kind = concern.kind.as_deref().unwrap_or_default();
         let rules = job.core.world.profile.kind(&job.service.name, kind);
-        concern.is_document && rules.reads_request_body(&concern.effect)
+        let is_new = concern.is_upsert && concern.known.is_none();
+        let effect = if is_new { Effect::Create } else { concern.effect };
+        concern.is_document && rules.reads_request_body(&effect)
     });
     if reads {
         body::Need::Json

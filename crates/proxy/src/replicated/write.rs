@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 use cheops_net::Body;
 use cheops_plan::{Elsewhere, Known, Prefer, Reply, Target, Told, Write, WriteBody};
-use cheops_types::{Limits, Outcome, Problem, SiteName, Visit, headers};
+use cheops_types::{Limits, Outcome, Plan, PlanKind, Problem, SiteName, Visit, headers};
 use http::{
     HeaderName, HeaderValue, Response, StatusCode,
     header::{ACCEPT_ENCODING, CONTENT_LENGTH, LOCATION},
@@ -15,22 +15,31 @@ use super::{body, hand_over, not_attached, prefer, rewrite};
 use crate::{
     Counted, answer,
     attempt::Answer,
-    execute::Done,
+    execute::{self, Done},
     head,
     job::{Caller, Job},
     operation,
     peer_port::Payload,
 };
 
-pub(super) async fn accept(job: &mut Job, target: Target, body: Body) -> Done {
+/// Hands a write to replication. A request that turns out to change nothing is for this site's service alone.
+pub(super) async fn accept(job: &mut Job, target: Target, body: Body) -> (PlanKind, Done) {
+    let body = match body::take(job, body, rewrite::need(job)).await {
+        Ok(body) => body,
+        Err(problem) => return (PlanKind::Replicate, Done::refused(job.here(), problem)),
+    };
+    if let Some(body) = without_effect(job, &body) {
+        let done = execute::planned(job, &Plan::Local, Body::full(body)).await;
+        return (PlanKind::Local, done);
+    }
+    (PlanKind::Replicate, write(job, target, body).await)
+}
+
+async fn write(job: &mut Job, target: Target, body: WriteBody) -> Done {
     let Some(coordinator) = job.core.shared.replication().cloned() else {
         return Done::refused(job.here(), not_attached());
     };
     job.core.counters.add(Counted::Replicated);
-    let body = match body::take(job, body, rewrite::need(job)).await {
-        Ok(body) => body,
-        Err(problem) => return Done::refused(job.here(), problem),
-    };
     // As it was before the write, which may delete it.
     let known = job.concern.as_mut().and_then(|concern| concern.known.take());
     let path = rewrite::local_path(job);
@@ -61,6 +70,16 @@ pub(super) async fn accept(job: &mut Job, target: Target, body: Body) -> Done {
             told,
         } => failed(job, &problem, outcome, told),
     }
+}
+
+/// The body of a request that changes nothing, as it says itself.
+fn without_effect(job: &Job, body: &WriteBody) -> Option<Bytes> {
+    let WriteBody::Inline(body) = body else {
+        return None;
+    };
+    let kind = job.concern.as_ref()?.kind.as_deref()?;
+    let rules = job.core.world.profile.kind(&job.service.name, kind);
+    rules.is_effect_free_body(body).then(|| body.clone())
 }
 
 fn as_write(job: &Job, target: Target, body: WriteBody, prefer: Prefer) -> Write {

@@ -98,6 +98,8 @@ fn begin(
             tls: None,
             http: UpstreamHttp::Http1,
         },
+        vouched: None,
+        vouch: Vec::new(),
     };
     let tls = mesh.server().unwrap();
     let limits = Limits::default();
@@ -110,6 +112,7 @@ fn begin(
             .filter(|(peer, _)| *peer != site(name))
             .cloned()
             .collect(),
+        unbelieved: Vec::new(),
         mesh: Some(mesh),
         profile,
         limits: limits.clone(),

@@ -16,6 +16,9 @@ pub struct Entry {
     /// Before this time it is not tried again.
     pub until_ms: u64,
     pub tries: u32,
+    /// What the application said about the last try, where that explains the state.
+    #[serde(default)]
+    pub said: Option<String>,
 }
 
 impl Entry {
@@ -27,6 +30,7 @@ impl Entry {
             redo: false,
             until_ms: 0,
             tries: 0,
+            said: None,
         }
     }
 

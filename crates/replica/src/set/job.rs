@@ -67,4 +67,7 @@ pub struct Install {
     pub status: Option<u16>,
     pub tries: u32,
     pub until_ms: u64,
+    /// The application's own words, where it does not take the state.
+    #[serde(default)]
+    pub said: Option<String>,
 }

@@ -190,7 +190,9 @@ impl Set {
             _ if redo.is_some_and(|redo| redo.op.rank() <= entry.op.rank()) => None,
             _ if !self.done.covers(&entry.op.after) || !self.done.precedes(&entry.op.id) => None,
             State::Waiting(Why::Quarantined) => Some(entry.op.time.millis.saturating_sub(ahead_max_ms)),
-            State::Waiting(Why::Retry { .. } | Why::Blocked { .. }) => Some(entry.until_ms),
+            State::Waiting(Why::Retry { .. } | Why::Blocked { .. } | Why::NeedsCredentials) => {
+                Some(entry.until_ms)
+            }
             _ => None,
         });
         let redo = redo

@@ -11,6 +11,9 @@ use crate::{OpId, Report};
 pub struct Wait {
     pub operation: OpId,
     pub why: Why,
+    /// The application's own words, where they are the reason.
+    #[serde(default)]
+    pub said: Option<String>,
 }
 
 impl Wait {
@@ -26,6 +29,14 @@ impl Wait {
     }
 }
 
+/// What a site may make others keep of its application's words.
+const SAID_MAX_BYTES: usize = 1024;
+
+/// Words of another site's application; none where they are too many.
+pub(crate) fn bounded(said: Option<String>) -> Option<String> {
+    said.filter(|said| said.len() <= SAID_MAX_BYTES)
+}
+
 /// Whether two lists say the same to others.
 pub(crate) fn are_alike(a: &[Wait], b: &[Wait]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_like(b))
@@ -39,6 +50,7 @@ impl Set {
             Some(Wait {
                 why: self.why(entry)?,
                 operation: entry.op.id.clone(),
+                said: entry.said.clone(),
             })
         });
         waits.take(Wait::MAX).collect()
@@ -72,6 +84,9 @@ impl Peer {
         let before = waits.clone();
         if self.held == report.held && self.done == report.done {
             waits = report.waits.iter().take(Wait::MAX).cloned().collect();
+            for wait in &mut waits {
+                wait.said = bounded(wait.said.take());
+            }
         }
         waits.retain(|wait| self.held.includes(&wait.operation) && !self.done.includes(&wait.operation));
         self.waits = waits;

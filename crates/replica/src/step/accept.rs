@@ -4,8 +4,8 @@ use cheops_types::SiteName;
 
 use super::Step;
 use crate::{
-    Answer, Draft, Effect, Entry, Job, OpId, Operation, Outcome, Phase, Reason, Secret, Standing, State,
-    Token, Verb, Work,
+    Answer, Draft, Effect, Entry, Job, OpId, Operation, Outcome, Phase, Reason, Request, Secret, Standing,
+    State, Token, Verb, Work,
 };
 
 impl Step<'_> {
@@ -176,7 +176,11 @@ impl Step<'_> {
             touches: conflict.loser.touches.clone(),
             recognise: conflict.loser.recognise,
             needs: conflict.loser.needs.clone(),
-            request: conflict.loser.request.clone(),
+            // This site has verified nobody: whoever re-applies it brings a credential.
+            request: Request {
+                caller: None,
+                ..conflict.loser.request.clone()
+            },
             conditions: None,
             credential,
         };

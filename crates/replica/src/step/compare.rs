@@ -116,7 +116,7 @@ impl Step<'_> {
                 return;
             }
             if self.is_beyond_repair() {
-                self.degrade(None, 0);
+                self.degrade(None, 0, None);
                 return self.tell_all();
             }
             self.set.install = Some(self.repair(at, Some(state)));
@@ -161,6 +161,7 @@ impl Step<'_> {
             status: None,
             tries: 0,
             until_ms: 0,
+            said: None,
         }
     }
 }

@@ -9,16 +9,17 @@ impl Step<'_> {
             self.set.job = None;
             return;
         };
-        let (status, local) = match attempt {
+        let (status, local, said) = match attempt {
             Attempt::Unknown
             | Attempt::Answered {
                 status: 500 | 502 | 504,
                 ..
             } => return self.doubt(),
-            Attempt::NotSent => (None, None),
-            Attempt::Answered { status, local } => (Some(status), local),
+            Attempt::NotSent => (None, None, None),
+            Attempt::Answered { status, local, said } => (Some(status), local, said),
         };
         install.status = status;
+        install.said.clone_from(&said);
         let is_delete = install.state.is_none();
         let is_create = !is_delete && self.set.local.is_none();
         self.set.job = None;
@@ -45,7 +46,7 @@ impl Step<'_> {
             // It is there; whether it is equal, the comparison finds out.
             Some(400 | 405 | 409 | 413 | 415 | 422) if install.made => self.installed(None),
             Some(status) if matches!(status, 400 | 405 | 409 | 413 | 415 | 422) => {
-                self.install_refused(status);
+                self.install_refused(status, said);
             }
             _ => {
                 install.until_ms = self.context.now_ms + self.context.tuning.retry_ms(install.tries);
@@ -84,9 +85,9 @@ impl Step<'_> {
     }
 
     /// The application does not take the state: the replica stays what it is, and this site follows.
-    fn install_refused(&mut self, status: u16) {
+    fn install_refused(&mut self, status: u16, said: Option<String>) {
         if let Some(install) = self.set.install.take() {
-            self.degrade(None, status);
+            self.degrade(None, status, said);
             self.has_all_of(&install.at);
         }
     }
@@ -94,7 +95,7 @@ impl Step<'_> {
     /// No replica is left to begin from, but for the one that may be here.
     pub(super) fn begin_without_state(&mut self, at: &Vector) {
         if self.set.local.is_none() {
-            self.degrade(None, 0);
+            self.degrade(None, 0, None);
         }
         self.set.check = true;
         self.has_all_of(at);

@@ -80,17 +80,18 @@ impl Step<'_> {
             State::Waiting(Why::NeedsCredentials) => 401,
             _ => 0,
         };
+        let said = entry.said.clone();
         if is_under_way || !has_effect {
             return;
         }
         if entry.redo {
             // It has executed once; what is given up is its place in the order.
-            self.degrade(Some(id.clone()), status);
+            self.degrade(Some(id.clone()), status, said);
             if let Some(entry) = self.set.entry_mut(id) {
                 entry.redo = false;
             }
         } else if !entry.is_done() && is_next {
-            self.degrade(Some(id.clone()), status);
+            self.degrade(Some(id.clone()), status, said);
             self.conclude(id, Outcome::Abandoned);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Step;
 use crate::{
-    Answer, Attempt, Degraded, Found, Job, LocalId, OpId, Operation, Outcome, Phase, Reading, Reason,
+    Answer, Attempt, Degraded, Found, Job, LocalId, OpId, Operation, Outcome, Phase, Reading, Reason, Recast,
     Recognise, Secret, State, Verb, Why, Work,
 };
 
@@ -26,6 +26,18 @@ impl Step<'_> {
             Work::Install => self.install_ended(attempt),
             Work::Vacate { .. } => self.vacate_ended(&attempt),
             Work::Read => {}
+        }
+    }
+
+    /// An accepted write turns out to be something else than its caller said. From here on it is repeated, shipped
+    /// and compared as that; what it demanded of the application has been met.
+    pub(super) fn recast(&mut self, ticket: u64, recast: Recast) {
+        if let Some(job) = &mut self.set.job
+            && (job.ticket, job.phase) == (ticket, Phase::Running)
+            && let Work::Accept { op, conditions, .. } = &mut job.work
+        {
+            op.recast(recast);
+            *conditions = None;
         }
     }
 
@@ -55,7 +67,7 @@ impl Step<'_> {
             }
         );
         match attempt {
-            Attempt::Answered { status, local } => match self.reading(&op, status) {
+            Attempt::Answered { status, local, .. } => match self.reading(&op, status) {
                 Reading::Done => {
                     self.set.job = None;
                     self.arrived(&op, local);
@@ -104,10 +116,10 @@ impl Step<'_> {
             return;
         };
         let doubtful_create = job.tries > 0 && matches!(op.verb, Verb::Create(_));
-        let (status, local) = match attempt {
-            Attempt::Answered { status, local } => (status, local),
+        let (status, local, said) = match attempt {
+            Attempt::Answered { status, local, said } => (status, local, said),
             Attempt::NotSent if doubtful_create => return self.doubt(),
-            Attempt::NotSent => return self.postpone(id, Why::Retry { status: None }),
+            Attempt::NotSent => return self.postpone(id, Why::Retry { status: None }, None),
             Attempt::Unknown => return self.doubt(),
         };
         match self.reading(&op, status) {
@@ -122,18 +134,18 @@ impl Step<'_> {
             Reading::Refused => {
                 self.set.job = None;
                 self.set.check |= job.tries > 0;
-                self.degrade(Some(id.clone()), status);
+                self.degrade(Some(id.clone()), status, said);
                 self.conclude(id, Outcome::Refused { status });
             }
-            Reading::NeedsCredentials => self.postpone(id, Why::NeedsCredentials),
-            Reading::Blocked => self.postpone(id, Why::Blocked { status }),
-            Reading::Retry => self.postpone(id, Why::Retry { status: Some(status) }),
+            Reading::NeedsCredentials => self.postpone(id, Why::NeedsCredentials, said),
+            Reading::Blocked => self.postpone(id, Why::Blocked { status }, said),
+            Reading::Retry => self.postpone(id, Why::Retry { status: Some(status) }, said),
             Reading::Unknown => self.doubt(),
         }
     }
 
     /// An execution that certainly did not happen is tried again later; others may go first.
-    fn postpone(&mut self, id: &OpId, why: Why) {
+    fn postpone(&mut self, id: &OpId, why: Why, said: Option<String>) {
         let tuning = self.context.tuning;
         let now_ms = self.now_ms();
         self.set.job = None;
@@ -149,6 +161,7 @@ impl Step<'_> {
                     _ => tuning.retry_ms(entry.tries),
                 };
             entry.tries += 1;
+            entry.said = said;
             if !entry.redo {
                 entry.state = State::Waiting(why);
             }
@@ -256,8 +269,12 @@ impl Step<'_> {
         LocalId::new(record.name.as_deref().unwrap_or(record.meta.as_str()))
     }
 
-    pub(super) fn degrade(&mut self, operation: Option<OpId>, status: u16) {
-        self.set.degraded = Some(Degraded { operation, status });
+    pub(super) fn degrade(&mut self, operation: Option<OpId>, status: u16, said: Option<String>) {
+        self.set.degraded = Some(Degraded {
+            operation,
+            status,
+            said,
+        });
     }
 
     fn vacate_ended(&mut self, attempt: &Attempt) {

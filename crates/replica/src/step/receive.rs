@@ -4,8 +4,8 @@ use cheops_types::SiteName;
 
 use super::Step;
 use crate::{
-    Author, Carried, Content, Context, Effect, Event, Message, MetaId, Report, Set, Site, Snapshot, Standing,
-    State, Vector, Verb, Why, step,
+    Author, Carried, Content, Context, Degraded, Effect, Event, Message, MetaId, Report, Set, Site, Snapshot,
+    Standing, State, Vector, Verb, Why, set::bounded, step,
 };
 
 /// Takes a message about a set that this site does not know: the beginning of one, or nothing.
@@ -174,7 +174,10 @@ impl Step<'_> {
             has_news = peer.learn_waits(report);
             // Of one that has lost its store, this is what tells it about its own replica.
             peer.local.clone_from(&report.local);
-            peer.degraded.clone_from(&report.degraded);
+            peer.degraded = report.degraded.clone().map(|degraded| Degraded {
+                said: bounded(degraded.said),
+                ..degraded
+            });
         }
         peer.left |= report.left;
         let moved = before != (peer.held.clone(), peer.done.clone());

@@ -72,7 +72,7 @@ impl Step<'_> {
         if self.has_read(ticket) {
             self.set.local = None;
             self.set.check = true;
-            self.degrade(None, 404);
+            self.degrade(None, 404, None);
             self.moved();
             self.tell_all();
         }
@@ -225,6 +225,7 @@ impl Step<'_> {
             status: None,
             tries: 0,
             until_ms: 0,
+            said: None,
         });
         if snapshot.deleted.is_some() {
             set.deleted = snapshot.deleted;

@@ -99,9 +99,7 @@ impl Step<'_> {
         if deleting && op.verb.is_for_application() && !matches!(op.verb, Verb::Delete) {
             return true;
         }
-        until_ms <= self.now_ms()
-            && state != State::Waiting(Why::NeedsCredentials)
-            && self.needs_are_met(&op.needs)
+        until_ms <= self.now_ms() && self.needs_are_met(&op.needs)
     }
 
     pub(super) fn needs_are_met(&self, needs: &[Need]) -> bool {
@@ -252,6 +250,11 @@ impl Step<'_> {
             Work::Accept { conditions, .. } => conditions.clone(),
             _ => None,
         };
+        let origin = match &job.work {
+            Work::Accept { op, .. } => Some(op.id.author.site.clone()),
+            Work::Replay { id } => Some(id.author.site.clone()),
+            _ => None,
+        };
         let Some((token, recognise, form, credential)) = self.order(&job.work) else {
             self.set.job = None;
             return;
@@ -264,6 +267,7 @@ impl Step<'_> {
                 form,
                 conditions,
                 credential,
+                origin,
             }));
         } else if let Some(local) = self.set.local.clone() {
             self.effects.push(Effect::Read { ticket, local });

@@ -180,6 +180,7 @@ impl Lab {
         let attempt = Attempt::Answered {
             status,
             local: made.then(|| LocalId::new(&format!("{at}-1"))),
+            said: None,
         };
         let ticket = execution.ticket;
         self.step(at, Event::Executed { ticket, attempt })

@@ -14,7 +14,10 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
         node.and_then(|node| node.set(meta))
             .is_some_and(|set| set.local().is_some())
     };
-    let reference_is_empty = world.oracle.forced.contains(meta) && !members.keys().any(has_replica);
+    // The only replica was on a side that was given up, or its delete was forgotten with a store.
+    let can_be_gone = world.oracle.forced.contains(meta)
+        || members.keys().any(|site| world.oracle.lost.contains(site));
+    let reference_is_empty = can_be_gone && !members.keys().any(has_replica);
     let mut states = Vec::new();
     for site in members.keys() {
         let node = &world.nodes[world.node_of(site).expect("a simulated site")];
@@ -22,7 +25,6 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
             continue;
         };
         let resource = set.local().and_then(|local| node.app.resources.get(local));
-        // The only replica was on a side that was given up.
         if reference_is_empty && resource.is_none() {
             continue;
         }

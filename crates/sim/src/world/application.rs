@@ -146,7 +146,11 @@ impl World {
 }
 
 fn answered(status: u16) -> Attempt {
-    Attempt::Answered { status, local: None }
+    Attempt::Answered {
+        status,
+        local: None,
+        said: None,
+    }
 }
 
 /// Whether a request may be made twice without an operator's word.

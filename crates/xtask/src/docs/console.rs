@@ -11,6 +11,8 @@ pub(super) enum Mode {
     Check,
     /// The same, while a demo runs.
     Demo,
+    /// The same, within a suite that has started what they need.
+    Real,
 }
 
 /// The commands of one block.
@@ -44,6 +46,7 @@ impl Session {
             match word.split_once('=') {
                 None if word == "check" => session.mode = Mode::Check,
                 None if word == "demo" => session.mode = Mode::Demo,
+                None if word == "real" => session.mode = Mode::Real,
                 Some(("exit", code)) => session.exit_code = code.parse().ok()?,
                 _ => {}
             }
@@ -114,7 +117,7 @@ fn matches_line(shown: &str, printed: &str) -> bool {
 }
 
 /// The words of a simple command; nothing when it needs a shell.
-pub(super) fn words(command: &str) -> Option<Vec<String>> {
+pub(crate) fn words(command: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -172,6 +175,7 @@ mod tests {
         let mode = |info| Session::read(&block(info, &[])).map(|session| session.mode);
         assert_eq!(mode("console"), Some(Mode::Shown));
         assert_eq!(mode("console demo"), Some(Mode::Demo));
+        assert_eq!(mode("console real"), Some(Mode::Real));
         assert_eq!(mode("toml"), None);
     }
 

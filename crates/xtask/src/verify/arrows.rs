@@ -33,7 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("example", &[]),
     ("relay", &[]),
     ("sim", &["types", "glue", "replica"]),
-    ("xtask", &["types"]),
+    ("xtask", &["types", "relay"]),
 ];
 
 pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {

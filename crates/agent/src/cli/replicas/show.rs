@@ -67,6 +67,11 @@ pub(super) fn detail(detail: &SetDetail) -> String {
         &["SITE", "STATE", "LOCAL ID", "HELD", "DONE", "NOTE"],
         &rows,
     ));
+    for replica in &detail.replicas {
+        if let Some(said) = &replica.said {
+            let _ = writeln!(text, "\n{}: {said}", replica.site);
+        }
+    }
     if !detail.waiting.is_empty() {
         text.push_str("\nnot settled here\n");
         text.push_str(&ops::table(&detail.waiting));
@@ -213,6 +218,15 @@ site1  ok        42        3     3     here
 site2  degraded  -         3     2     answered 422 to 72:site1.7.0.3
 ";
         assert_eq!(detail(&set(|_| {})), expected);
+    }
+
+    #[test]
+    fn what_an_application_says_is_shown() {
+        let shown = detail(&set(|set| {
+            set["replicas"][1]["said"] = json!("ann may not create orders");
+        }));
+        let expected = "answered 422 to 72:site1.7.0.3\n\nsite2: ann may not create orders\n";
+        assert!(shown.ends_with(expected), "{shown}");
     }
 
     #[test]

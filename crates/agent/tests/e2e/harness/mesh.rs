@@ -3,8 +3,9 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
-    fs,
+    fs::{self, Permissions},
     net::SocketAddr,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -47,6 +48,7 @@ pub(crate) struct MeshBuilder {
     cut: BTreeSet<(usize, usize)>,
     tls: Option<(String, ServiceTls)>,
     one_address: bool,
+    credential: Option<(String, String)>,
 }
 
 impl Mesh {
@@ -66,6 +68,7 @@ impl Mesh {
             cut: BTreeSet::new(),
             tls: None,
             one_address: false,
+            credential: None,
         }
     }
 
@@ -160,6 +163,12 @@ impl MeshBuilder {
     pub(crate) fn token(mut self, token: &str) -> Self {
         self.token = Some(token.to_owned());
         self.carry("traceparent,authorization".parse().unwrap())
+    }
+
+    /// The agents' own credential for a service, in a file of each site, see [`Site::credential_file`].
+    pub(crate) fn credential(mut self, service: &str, credential: &str) -> Self {
+        self.credential = Some((service.to_owned(), credential.to_owned()));
+        self
     }
 
     /// The link is cut before anybody uses it.
@@ -327,6 +336,12 @@ impl MeshBuilder {
             } else {
                 writeln!(text, "public = \"{}\"", site.public(service)).unwrap();
                 writeln!(text, "internal = \"{}\"", site.internal(service)).unwrap();
+            }
+            if let Some((_, credential)) = self.credential.as_ref().filter(|(of, _)| of == service) {
+                let file = site.credential_file();
+                fs::write(&file, credential).unwrap();
+                fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+                writeln!(text, "credential = \"{}\"", file.display()).unwrap();
             }
             if self.tls.as_ref().is_some_and(|(with_tls, _)| with_tls == service) {
                 text.push_str("tls = { cert = \"tls.pem\", key = \"tls.key\" }\n");

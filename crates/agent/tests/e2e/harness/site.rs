@@ -78,6 +78,11 @@ impl Site {
         self.dir.join("tokens")
     }
 
+    /// The agent's own credential, where it has one.
+    pub(crate) fn credential_file(&self) -> PathBuf {
+        self.dir.join("credential")
+    }
+
     pub(crate) fn config_path(&self) -> PathBuf {
         self.dir.join("cheops.toml")
     }

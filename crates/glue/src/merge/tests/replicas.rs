@@ -1,11 +1,11 @@
 use super::*;
-use crate::{Kind, Profile};
+use crate::Profile;
 
 /// A world in which items with equal numbers are replicas of one resource.
 struct Replicated {
     world: World,
     scope: Vec<SiteName>,
-    kind: Kind,
+    profile: Profile,
     /// Whether it is known which other sites have a replica.
     tells_sites: bool,
     shape: Arc<ListShape>,
@@ -20,7 +20,7 @@ impl Replicated {
         Self {
             world: world(lists),
             scope: lists.iter().map(|(name, ..)| site(name)).collect(),
-            kind: profile.kind("A", "k").into_owned(),
+            profile,
             tells_sites,
             shape: shape(sort),
         }
@@ -34,6 +34,7 @@ impl Replicated {
     /// One site's page with its replicas marked.
     fn page(&self, name: &SiteName, query: &str) -> Option<ListPage> {
         let mut page = self.shape.read(self.world.get(name)?.get(query)).unwrap();
+        let address = self.profile.address("A", "/c").unwrap();
         let items: Vec<Value> = page
             .items()
             .map(|item| serde_json::from_str(item).unwrap())
@@ -46,7 +47,7 @@ impl Replicated {
                 .filter(|other| *other != name && self.has(other, number));
             let others: Vec<_> = others.filter(|_| self.tells_sites).cloned().collect();
             if number < 50 {
-                page.mark(&self.kind, place, &others);
+                page.mark(&address, [(place, &*others)]);
             }
         }
         Some(page)

@@ -1,6 +1,7 @@
 //! What stands where in a document.
 
 use cheops_types::ServiceName;
+use toml::de::DeValue;
 
 use super::{
     super::{
@@ -24,7 +25,7 @@ pub(super) fn read(
     mentions: &mut Vec<Mention>,
 ) -> Result<(), GlueError> {
     rules.ignore = read_selectors(resource, "ignore")?;
-    rules.site_owned = read_selectors(resource, "site-owned")?;
+    rules.site_owned = read_site_owned(resource)?;
     rules.links = read_selectors(resource, "links")?;
     for precondition in resource.texts("preconditions")? {
         // No header's name has a slash.
@@ -88,6 +89,30 @@ fn read_selectors(section: &Section<'_>, key: &str) -> Result<Vec<Selector>, Glu
         .iter()
         .map(|text| selector(section.source, key, text))
         .collect()
+}
+
+/// Pointers, or `{ pointer = "/spec/address", unless = ["None"] }`.
+fn read_site_owned(resource: &Section<'_>) -> Result<Vec<Selector>, GlueError> {
+    let key = "site-owned";
+    let elements = resource.array(key)?.unwrap_or_default().iter();
+    let owned = elements.map(|element| match element.get_ref() {
+        DeValue::String(text) => {
+            let text = At {
+                value: text.as_ref(),
+                span: element.span(),
+            };
+            selector(resource.source, key, &text)
+        }
+        DeValue::Table(table) => {
+            let known = ["pointer", "unless"];
+            let owned = Section::open(resource.source, format!("`{key}`"), table, element.span(), &known)?;
+            let selector = selector(resource.source, key, &owned.required_text("pointer")?)?;
+            let texts = owned.texts("unless")?;
+            Ok(selector.unless(texts.iter().map(|text| text.value.to_owned()).collect()))
+        }
+        other => Err(resource.wrong_type(key, element, "a list of pointers", other)),
+    });
+    owned.collect()
 }
 
 fn selector(source: Source<'_>, key: &str, text: &At<&str>) -> Result<Selector, GlueError> {

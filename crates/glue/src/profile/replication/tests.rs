@@ -2,7 +2,7 @@ use crate::{Effect, IdRule, MetaFormat, Profile, Recognise, Touches};
 
 #[test]
 fn the_example_application() {
-    let profile = Profile::builtin("example").unwrap();
+    let profile = Profile::example();
     let order = profile.kind("A", "order");
     let item = profile.kind("B", "item");
     let label = profile.kind("B", "label");
@@ -91,11 +91,11 @@ fn mistakes_about_ids() {
     );
     check_error(
         "meta-id = 3",
-        "5:11: `meta-id` in services.A.resources must be a word or a range, not a number; write `\"uuid\"`, or `{ integer = [first, last] }` with numbers that the application never reaches",
+        "5:11: `meta-id` in services.A.resources must be a word or a range, not a number; write `\"uuid\"`, `\"hex\"`, or `{ integer = [first, last] }` with numbers that the application never reaches",
     );
     check_error(
         "meta-id = { integer = [1, -2] }",
-        "5:11: a range of integers has a first and a last number; write `\"uuid\"`, or `{ integer = [first, last] }` with numbers that the application never reaches",
+        "5:11: a range of integers has a first and a last number; write `\"uuid\"`, `\"hex\"`, or `{ integer = [first, last] }` with numbers that the application never reaches",
     );
     check_error(
         "meta-id = { integer = [9, 1] }",
@@ -199,8 +199,8 @@ fn mistakes_about_verbs() {
         "5:38: `commutes` in `actions` must be true or false, not a number",
     );
     check_error(
-        "effect-free = [\"/preview\"]",
-        "5:16: `/preview` is not a query parameter; write `\"dryRun\"` or `\"dryRun=All\"`; a path without effect belongs to `actions`",
+        "effect-free = [\"a/b\"]",
+        "5:16: `a/b` is not a query parameter; write `\"dryRun\"` or `\"dryRun=All\"`, or a pointer into the body; a path without effect belongs to `actions`",
     );
     check_error(
         "answers = { \"4x\" = \"retry\" }",
@@ -213,5 +213,61 @@ fn mistakes_about_verbs() {
     check_error(
         "answers = { creates = { \"409\" = \"retry\" } }",
         "5:13: unknown word `creates` in `answers`; did you mean `create`?",
+    );
+}
+
+#[test]
+fn mistakes_about_writes() {
+    check_error(
+        "document = \"\"",
+        "5:12: `document` must name one member; write a pointer such as `/id`, without `*`",
+    );
+    check_error(
+        "generate = \"/generateName\"",
+        "5:12: `generate` completes names, and no caller chooses one; add `chosen-by = \"client\"`, or remove `generate`",
+    );
+    check_error(
+        "upsert = [\"DELETE\"]",
+        "5:11: `DELETE` does not make a resource; write `\"PUT\"`, or a method and a content type, as in `\"PATCH application/json\"`",
+    );
+    check_error(
+        "upsert = [\"PATCH yaml\"]",
+        "5:11: `yaml` is not a content type; write it without parameters, as in `\"application/merge-patch+json\"`",
+    );
+    check_error(
+        "put = \"partial\"",
+        "5:7: unknown word `partial` in `put`; use `merge`, `replace`, `difference` or `action`",
+    );
+    check_error(
+        "put = \"merge\"",
+        "2:1: `PUT` is no replace, and nothing says how a state is written; add `update = { method = \"PUT\", form = \"merge\" }`, or what the application takes",
+    );
+    check_error(
+        "update = { form = \"jsonpatch\" }",
+        "5:19: unknown word `jsonpatch` in `form`; did you mean `json-patch`?",
+    );
+    check_error(
+        "update = { metod = \"PUT\" }",
+        "5:12: unknown key `metod` in `update`; did you mean `method`?",
+    );
+    check_error(
+        "state = { pointer = \"/status\" }",
+        "5:9: `state` has no `done`; add `done = [\"ACTIVE\"]`, with the words of the application",
+    );
+    check_error(
+        "state = { pointer = \"/s\", done = [\"A\", \"B\"], failed = [\"B\"] }",
+        "5:9: `B` cannot be both done and failed; keep it in one list",
+    );
+    check_error(
+        "site-owned = [{ pointer = \"/a\", except = [] }]",
+        "5:33: unknown key `except` in `site-owned`; use `pointer` or `unless`",
+    );
+    check_error(
+        "actions = [{ path = \"/scale\", as = \"diff\" }]",
+        "5:36: unknown word `diff` in `as`; use `action`, `difference` or `local`",
+    );
+    check_error(
+        "actions = [{ path = \"/scale\", as = \"difference\", commutes = true }]",
+        "5:12: a difference is merged: `commutes` says nothing about it; remove `commutes`",
     );
 }

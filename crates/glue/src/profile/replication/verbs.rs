@@ -9,13 +9,30 @@ use super::super::{
 use crate::{
     Effect, GlueError, Meaning, Pointer,
     kind::{Action, Answer, Patch, PatchType, Rules, VerbWord},
-    routes::Pattern,
+    pattern::Pattern,
 };
 
-const PATCHES: [(&str, Patch); 3] = [
+pub(super) const PATCHES: [(&str, Patch); 4] = [
     ("merge", Patch::Merge),
     ("replace", Patch::Replace),
+    ("difference", Patch::Difference),
     ("action", Patch::Action),
+];
+
+/// What a request below an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ActionWord {
+    Action,
+    /// It changes the document.
+    Difference,
+    /// It is for one site's replica alone.
+    Local,
+}
+
+const ACTIONS: [(&str, ActionWord); 3] = [
+    ("action", ActionWord::Action),
+    ("difference", ActionWord::Difference),
+    ("local", ActionWord::Local),
 ];
 
 const MEANINGS: [(&str, Meaning); 6] = [
@@ -52,6 +69,7 @@ pub(super) fn read(resource: &Section<'_>, rules: &mut Rules) -> Result<(), Glue
     let known = [
         "path",
         "method",
+        "as",
         "commutes",
         "idempotent",
         "effect-free",
@@ -61,6 +79,13 @@ pub(super) fn read(resource: &Section<'_>, rules: &mut Rules) -> Result<(), Glue
         rules.actions.push(read_action(&action)?);
     }
     for parameter in resource.texts("effect-free")? {
+        if parameter.value.starts_with('/') {
+            let pointer = Pointer::parse(parameter.value);
+            let pointer =
+                pointer.map_err(|error| resource.source.error(&parameter.span, error.to_string()))?;
+            rules.effect_free_bodies.push(pointer);
+            continue;
+        }
         let (name, value) = match parameter.value.split_once('=') {
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (parameter.value, None),
@@ -72,7 +97,7 @@ pub(super) fn read(resource: &Section<'_>, rules: &mut Rules) -> Result<(), Glue
                     &parameter.span,
                     format!("`{}` is not a query parameter", parameter.value),
                 )
-                .fix("write `\"dryRun\"` or `\"dryRun=All\"`; a path without effect belongs to `actions`"));
+                .fix("write `\"dryRun\"` or `\"dryRun=All\"`, or a pointer into the body; a path without effect belongs to `actions`"));
         }
         rules.effect_free.push((name.to_owned(), value));
     }
@@ -82,7 +107,7 @@ pub(super) fn read(resource: &Section<'_>, rules: &mut Rules) -> Result<(), Glue
     Ok(())
 }
 
-fn read_content_type(resource: &Section<'_>, text: &At<&str>) -> Result<String, GlueError> {
+pub(super) fn read_content_type(resource: &Section<'_>, text: &At<&str>) -> Result<String, GlueError> {
     let is_plain = |c: char| c.is_ascii_graphic() && c != ';';
     if text.value.split('/').count() != 2 || !text.value.chars().all(is_plain) {
         return Err(resource
@@ -93,20 +118,31 @@ fn read_content_type(resource: &Section<'_>, text: &At<&str>) -> Result<String, 
     Ok(text.value.to_ascii_lowercase())
 }
 
-fn read_action(action: &Section<'_>) -> Result<Action, GlueError> {
-    let path = read_path(action, "path")?.ok_or_else(|| action.missing("path"))?;
-    let method = action.text("method")?;
-    if let Some(method) = &method
-        && !method.value.bytes().all(|b| b.is_ascii_uppercase())
-    {
-        return Err(action
+pub(super) fn read_method<'t>(section: &Section<'t>, key: &str) -> Result<Option<&'t str>, GlueError> {
+    let Some(method) = section.text(key)? else {
+        return Ok(None);
+    };
+    if method.value.is_empty() || !method.value.bytes().all(|b| b.is_ascii_uppercase()) {
+        return Err(section
             .source
             .error(&method.span, format!("`{}` is not a method", method.value))
             .fix("write it in capitals, as in `\"POST\"`"));
     }
+    Ok(Some(method.value))
+}
+
+fn read_action(action: &Section<'_>) -> Result<Action, GlueError> {
+    let path = read_path(action, "path")?.ok_or_else(|| action.missing("path"))?;
+    let method = read_method(action, "method")?.unwrap_or("POST");
     let (commutes, idempotent) = (action.flag("commutes")?, action.flag("idempotent")?);
-    let effect = if action.flag("effect-free")? {
-        if commutes || idempotent {
+    let word = action.word("as", &ACTIONS)?;
+    let mut meant = word.as_ref().map_or(ActionWord::Action, |word| word.value);
+    if action.flag("effect-free")? {
+        meant = ActionWord::Local;
+    }
+    let can_be_repeated = idempotent || matches!(method, "PUT" | "DELETE");
+    let effect = match meant {
+        ActionWord::Local if commutes || idempotent => {
             return Err(action
                 .source
                 .error(
@@ -115,9 +151,20 @@ fn read_action(action: &Section<'_>) -> Result<Action, GlueError> {
                 )
                 .fix("keep `effect-free` alone"));
         }
-        Effect::Free
-    } else {
-        Effect::Action { commutes, idempotent }
+        ActionWord::Difference if commutes => {
+            return Err(action
+                .source
+                .error(
+                    &action.span,
+                    "a difference is merged: `commutes` says nothing about it",
+                )
+                .fix("remove `commutes`"));
+        }
+        ActionWord::Local => Effect::Free,
+        ActionWord::Difference => Effect::Difference {
+            idempotent: can_be_repeated,
+        },
+        ActionWord::Action => Effect::Action { commutes, idempotent },
     };
     let mut touches = Vec::new();
     for text in action.texts("touches")? {
@@ -125,7 +172,7 @@ fn read_action(action: &Section<'_>) -> Result<Action, GlueError> {
         touches.push(pointer.map_err(|error| action.source.error(&text.span, error.to_string()))?);
     }
     Ok(Action {
-        method: method.map_or("POST", |method| method.value).to_owned(),
+        method: method.to_owned(),
         path: path.value,
         effect,
         touches,

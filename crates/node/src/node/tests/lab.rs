@@ -190,6 +190,7 @@ fn answer(node: &Node, meta: &MetaId, execution: &Execution, status: u16, local:
     let attempt = Attempt::Answered {
         status,
         local: local.map(LocalId::new),
+        said: None,
     };
     let ticket = execution.ticket;
     node.core.engine.result(meta, Event::Executed { ticket, attempt });

@@ -19,7 +19,7 @@ impl View<'_> {
             service: record.service.clone(),
             kind: record.kind.clone(),
             method: loser.request.method.clone(),
-            path: loser.request.path.clone(),
+            path: self.path(&loser.request.path),
             origin: loser.id.author.site.clone(),
             time_ms: loser.time.millis,
             cause: match conflict.cause {
@@ -37,7 +37,7 @@ impl View<'_> {
             origin: op.id.author.site.clone(),
             time_ms: op.time.millis,
             method: op.request.method.clone(),
-            path: op.request.path.clone(),
+            path: self.path(&op.request.path),
             headers: op.request.headers.clone(),
             body: body(&op.request),
         };

@@ -90,7 +90,7 @@ impl<'s> View<'s> {
         if let Some(op) = operation(item) {
             word(&op.verb).clone_into(&mut summary.verb);
             summary.method.clone_from(&op.request.method);
-            summary.path.clone_from(&op.request.path);
+            summary.path = self.path(&op.request.path);
             summary.origin = op.id.author.site.clone();
             summary.time_ms = op.time.millis;
         }
@@ -128,14 +128,19 @@ impl<'s> View<'s> {
                 |job| matches!(&job.work, Work::Accept { credential, .. } if credential.is_some()),
             ),
         };
+        let said = match item {
+            Item::Logged(entry) => entry.said.as_deref(),
+            Item::Install(install) => install.said.as_deref(),
+            Item::Accepted(_) => None,
+        };
         OperationDetail {
-            why: self.why(&summary),
+            why: self.why(&summary, said),
             sites: self.progress(item),
             needs: op.map_or_else(Vec::new, |op| {
                 op.needs.iter().map(|need| need.set.to_string()).collect()
             }),
             scope: request.map(|request| request.scope.clone()).unwrap_or_default(),
-            caller: request.and_then(|request| request.caller.clone()),
+            caller: request.and_then(|request| request.caller.as_ref().map(ToString::to_string)),
             headers: request.map(|request| request.headers.clone()).unwrap_or_default(),
             body: request.map_or(Body::Empty, body),
             has_credential,
@@ -143,7 +148,18 @@ impl<'s> View<'s> {
         }
     }
 
-    fn why(self, operation: &OperationSummary) -> Option<String> {
+    fn why(self, operation: &OperationSummary, said: Option<&str>) -> Option<String> {
+        let why = self.why_of(operation)?;
+        Some(match said.filter(|_| operation.state.is_open()) {
+            Some(said) => match why.split_once("; ") {
+                Some((what, then)) => format!("{what}: {said}; {then}"),
+                None => format!("{why}: {said}"),
+            },
+            None => why,
+        })
+    }
+
+    fn why_of(self, operation: &OperationSummary) -> Option<String> {
         let here = self.here;
         let status = operation.status;
         Some(match operation.state {

@@ -1,0 +1,232 @@
+//! Workflows that go on behind their answers, kept in a file so that a restart does not lose their scopes.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use cheops_proxy::{SavedWorkflow, Shared};
+use tokio::sync::oneshot;
+
+const FILE: &str = "workflows";
+/// How often forgotten workflows are looked for.
+const EXPIRE_EVERY: Duration = Duration::from_secs(5);
+/// Lines of forgotten workflows that the file may have before it is written anew.
+const WASTE_MIN: usize = 4096;
+
+/// A file with one line per workflow. Lines are only added; those of forgotten workflows go when the file is
+/// written anew. How long ago a workflow was last used is not in it: after a restart that begins again.
+struct Journal {
+    path: PathBuf,
+    file: Option<File>,
+    lines: usize,
+}
+
+impl Journal {
+    fn new(data_dir: &Path) -> Self {
+        Self {
+            path: data_dir.join(FILE),
+            file: None,
+            lines: 0,
+        }
+    }
+
+    /// What the file tells. A line that was being written when the agent ended is left out.
+    fn read(&self) -> io::Result<Vec<SavedWorkflow>> {
+        match fs::read_to_string(&self.path) {
+            Ok(text) => Ok(text.lines().filter_map(|line| line.parse().ok()).collect()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn add(&mut self, workflows: &[SavedWorkflow]) -> io::Result<()> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => open(&self.path, OpenOptions::new().append(true))?,
+        };
+        // After a failure it is opened again: a line that was cut off ends before the next one begins.
+        let file = self.file.insert(file);
+        let written = write(file, workflows);
+        if written.is_err() {
+            self.file = None;
+        }
+        self.lines += workflows.len();
+        written
+    }
+
+    /// Written aside and renamed: a crash leaves the old file or the new one.
+    fn rewrite(&mut self, workflows: &[SavedWorkflow]) -> io::Result<()> {
+        let aside = self.path.with_extension("new");
+        let mut file = open(&aside, OpenOptions::new().write(true).truncate(true))?;
+        write(&mut file, workflows)?;
+        fs::rename(&aside, &self.path)?;
+        // It goes on under its new name, at its end.
+        self.file = Some(file);
+        self.lines = workflows.len();
+        Ok(())
+    }
+
+    /// Adds workflows, and writes the file anew when too much of it is waste.
+    fn save(
+        &mut self,
+        workflows: &[SavedWorkflow],
+        all: impl FnOnce() -> Vec<SavedWorkflow>,
+    ) -> io::Result<()> {
+        self.add(workflows)?;
+        // The table is walked only when the file has become long.
+        if self.lines <= WASTE_MIN {
+            return Ok(());
+        }
+        let all = all();
+        if self.is_wasteful(all.len()) {
+            self.rewrite(&all)?;
+        }
+        Ok(())
+    }
+
+    /// Whether most of the file is about forgotten workflows.
+    fn is_wasteful(&self, kept: usize) -> bool {
+        self.lines > 2 * kept + WASTE_MIN
+    }
+}
+
+fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    options.create(true).mode(0o600).open(path)
+}
+
+fn write(file: &mut File, workflows: &[SavedWorkflow]) -> io::Result<()> {
+    // An empty line first: what was cut off before ends there.
+    let mut text = String::from("\n");
+    for workflow in workflows {
+        text.push_str(&workflow.to_string());
+        text.push('\n');
+    }
+    file.write_all(text.as_bytes())?;
+    file.sync_data()
+}
+
+/// Keeps the table of workflows: forgets those that are over, saves those that go on.
+pub(super) struct Workflows {
+    shared: Arc<Shared>,
+    journal: Arc<Mutex<Journal>>,
+}
+
+impl Workflows {
+    /// Gives the table what the last process left. A file that cannot be used costs only the workflows
+    /// in it, whose later calls are then refused; it does not keep the agent from running.
+    pub(super) fn restore(shared: Arc<Shared>, data_dir: &Path) -> Self {
+        let mut journal = Journal::new(data_dir);
+        match journal.read() {
+            Ok(workflows) => {
+                let limits = &shared.world().limits;
+                let restored = workflows
+                    .iter()
+                    .filter(|saved| shared.correlation.restore(saved, limits))
+                    .count();
+                if restored > 0 {
+                    tracing::info!(workflows = restored, "workflows of before the restart go on");
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, file = %journal.path.display(), "workflows of before the restart are lost");
+            }
+        }
+        if let Err(error) = journal.rewrite(&shared.correlation.to_be_kept()) {
+            warn_unsaved(&error, &journal.path);
+        }
+        let journal = Arc::new(Mutex::new(journal));
+        Self { shared, journal }
+    }
+
+    /// Runs until it is told to stop, and then saves what is left.
+    pub(super) async fn keep(mut self, mut stop: oneshot::Receiver<()>) {
+        let mut expire = tokio::time::interval(EXPIRE_EVERY);
+        loop {
+            tokio::select! {
+                workflows = self.shared.correlation.unsaved() => self.save(workflows).await,
+                _ = expire.tick() => self.shared.correlation.expire(&self.shared.world().limits),
+                _ = &mut stop => break,
+            }
+        }
+        let workflows = self.shared.correlation.take_unsaved();
+        self.save(workflows).await;
+    }
+
+    /// What comes in the meantime is saved together, next.
+    async fn save(&mut self, workflows: Vec<SavedWorkflow>) {
+        if workflows.is_empty() {
+            return;
+        }
+        let (shared, journal) = (self.shared.clone(), self.journal.clone());
+        let saved = tokio::task::spawn_blocking(move || {
+            let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(error) = journal.save(&workflows, || shared.correlation.to_be_kept()) {
+                warn_unsaved(&error, &journal.path);
+            }
+        });
+        // It does not panic, and nobody aborts it.
+        let _ = saved.await;
+    }
+}
+
+fn warn_unsaved(error: &io::Error, path: &Path) {
+    tracing::warn!(%error, file = %path.display(), "workflows are not saved: a restart now would lose their scopes");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn saved(number: u128) -> SavedWorkflow {
+        format!("{number:032x} scope B: site{number}").parse().unwrap()
+    }
+
+    #[test]
+    fn what_was_added_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = Journal::new(dir.path());
+        assert_eq!(journal.read().unwrap(), []);
+        journal.rewrite(&[]).unwrap();
+        journal.add(&[saved(1), saved(2)]).unwrap();
+        journal.add(&[saved(3)]).unwrap();
+        let all = [saved(1), saved(2), saved(3)];
+        assert_eq!(Journal::new(dir.path()).read().unwrap(), all);
+
+        let mut journal = Journal::new(dir.path());
+        journal.rewrite(&[saved(2)]).unwrap();
+        journal.add(&[saved(4)]).unwrap();
+        assert_eq!(journal.read().unwrap(), [saved(2), saved(4)]);
+        assert_eq!(journal.lines, 2);
+        assert!(!dir.path().join("workflows.new").exists());
+    }
+
+    #[test]
+    fn a_line_that_was_cut_off_costs_only_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = Journal::new(dir.path());
+        journal.add(&[saved(1)]).unwrap();
+        let text = fs::read_to_string(&journal.path).unwrap();
+        let cut = format!("{text}{}", &saved(2).to_string()[..20]);
+        fs::write(&journal.path, cut).unwrap();
+        let mut journal = Journal::new(dir.path());
+        journal.add(&[saved(3)]).unwrap();
+        assert_eq!(journal.read().unwrap(), [saved(1), saved(3)]);
+    }
+
+    #[test]
+    fn the_file_does_not_grow_with_what_is_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = Journal::new(dir.path());
+        journal.lines = WASTE_MIN + 20;
+        assert!(!journal.is_wasteful(10));
+        assert!(journal.is_wasteful(9));
+        journal.save(&[saved(1)], || vec![saved(7)]).unwrap();
+        assert_eq!(journal.read().unwrap(), [saved(7)]);
+        assert!(!journal.is_wasteful(1));
+    }
+}

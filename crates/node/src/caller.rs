@@ -1,0 +1,86 @@
+//! Who asked for a write, and in whose name this site asks its application.
+//!
+//! A write that a caller waits for is sent as it came. Everything else is sent in the name of the caller that
+//! the operation records, or with the credential that came with it, and never with more rights than that
+//! caller had.
+
+mod cache;
+mod verify;
+mod voice;
+
+use cheops_replica::{Execution, Form, Secret};
+use cheops_types::{Caller, SiteName};
+use serde::{Deserialize, Serialize};
+
+use crate::rows::Kept;
+pub(crate) use cache::Verifications;
+pub(crate) use verify::{sponsor, verified};
+pub(crate) use voice::{Voice, only_recorded, voice};
+
+/// Somebody whom a site has verified, and the site that says so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Vouched {
+    pub(crate) by: SiteName,
+    pub(crate) caller: Caller,
+}
+
+/// In whose name something is asked of the application. Empty: in nobody's.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OnBehalf {
+    pub(crate) caller: Option<Vouched>,
+    pub(crate) credential: Option<Secret>,
+}
+
+impl OnBehalf {
+    /// Who stands in where the work has no caller of its own: whoever wrote last, with the newest credential
+    /// that is kept.
+    pub(crate) fn last_of(kept: &Kept) -> Self {
+        let newest = kept
+            .set
+            .log()
+            .filter_map(|entry| entry.credential.as_ref())
+            .last();
+        Self {
+            caller: last_writer(kept),
+            credential: newest.cloned(),
+        }
+    }
+
+    /// The caller of an operation. Where it had none, and brought nothing, somebody stands in.
+    pub(crate) fn of(execution: &Execution, stand_in: &Self) -> Self {
+        let request = match &execution.form {
+            Form::Create { request } | Form::Repeat { request, .. } => Some(request),
+            Form::Delete { request, .. } => request.as_ref(),
+            Form::CreateFrom { .. } | Form::Overwrite { .. } => None,
+        };
+        let caller = request.and_then(|request| request.caller.clone());
+        let caller = caller.zip(execution.origin.clone());
+        let own = Self {
+            caller: caller.map(|(caller, by)| Vouched { by, caller }),
+            credential: execution.credential.clone(),
+        };
+        match (&own.caller, &own.credential) {
+            (None, None) => stand_in.clone(),
+            // What has no caller of its own, such as another replica's state, may still bring a credential.
+            (None, Some(_)) if request.is_none() => Self {
+                caller: stand_in.caller.clone(),
+                ..own
+            },
+            _ => own,
+        }
+    }
+
+    pub(crate) fn is_somebody(&self) -> bool {
+        self.caller.is_some() || self.credential.is_some()
+    }
+}
+
+/// Whoever wrote last, also when the operation is no longer kept.
+pub(crate) fn last_writer(kept: &Kept) -> Option<Vouched> {
+    let logged = kept.set.log().filter_map(|entry| {
+        let caller = entry.op.request.caller.clone()?;
+        let by = entry.op.id.author.site.clone();
+        Some(Vouched { by, caller })
+    });
+    logged.last().or_else(|| kept.writer.clone())
+}

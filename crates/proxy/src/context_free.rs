@@ -1,0 +1,203 @@
+//! Requests that belong to no workflow: finding out what a service can do, proving who one is.
+
+mod site_owned;
+
+use std::{rc::Rc, sync::Arc};
+
+use cheops_glue::{ByCredential, ContextFree};
+use cheops_net::{Body, Connection};
+use cheops_plan::{View as _, nearest_first, plan};
+use cheops_types::{Code, Outcome, Plan, Problem, VerbClass, Visit, headers};
+use http::{Response, header::ACCEPT_ENCODING, request};
+use hyper::body::Incoming;
+
+use crate::{
+    Counted, Role, Tag, WorldView,
+    attempt::Answer,
+    client_port,
+    core::{Core, Service},
+    discovery::Question,
+    execute,
+    head::Facts,
+    job::{Flow, Job},
+    tunnel,
+};
+
+/// Answers a context-free request: here, unless its own scope or, where the glue says how to tell, the
+/// workflow whose credential it is about places the service elsewhere. A key that it carries does not count.
+pub(crate) async fn handle(
+    core: &Rc<Core>,
+    connection: &Connection<Arc<Tag>>,
+    service: &Rc<Service>,
+    mut head: request::Parts,
+    facts: Facts,
+    incoming: Incoming,
+    rule: &ContextFree,
+) -> Response<Body> {
+    client_port::strip_users_keys(core, connection.tag.role, &mut head.headers, facts);
+    let question = if rule.is_remembered {
+        Question::of(&service.name, &head)
+    } else {
+        None
+    };
+    let (flow, plan) = match find(core, connection.tag.role, service, &head, facts, rule) {
+        Ok(Some(found)) => found,
+        Ok(None) => {
+            let question = question.map(Box::new);
+            return client_port::plain(core, connection, service, head, facts, incoming, question).await;
+        }
+        Err(problem) => return core.refuse(&problem),
+    };
+    core.counters.add(Counted::Scoped);
+    head.headers.remove(headers::SCOPE);
+    if !rule.site_owned.is_empty() {
+        // Parts of the answer must be read.
+        head.headers.remove(ACCEPT_ENCODING);
+    }
+    let (job, wish) = match client_port::job(core, connection, service, head, facts, &incoming, flow) {
+        Ok(ready) => ready,
+        Err(problem) => return core.refuse(&problem),
+    };
+    match wish {
+        Some(wish) => tunnel::scoped(job, plan, wish, connection.hold()).await,
+        None => answered(&job, &plan, Body::from(incoming), rule, question).await,
+    }
+}
+
+async fn answered(
+    job: &Job,
+    plan: &Plan,
+    body: Body,
+    rule: &ContextFree,
+    question: Option<Question>,
+) -> Response<Body> {
+    let mut done = if rule.site_owned.is_empty() {
+        execute::planned(job, plan, body).await
+    } else {
+        site_owned::answered(job, plan, body, rule).await
+    };
+    // Only what this site's service says is kept, and it stands in for this site's service alone.
+    if let Some(question) = question.filter(|_| *plan == Plan::Local) {
+        let discovery = &job.core.shared.discovery;
+        let is_certainly_not_executed = done.certainly_not_executed();
+        done.answer = match done.answer {
+            Answer::Response(response) => {
+                Answer::Response(discovery.keep(question, response, job.core.limits()))
+            }
+            problem @ Answer::Problem(_) if is_certainly_not_executed => match discovery.recall(&question) {
+                Some(stale) => {
+                    job.core.counters.add(Counted::Recalled);
+                    Answer::Response(stale)
+                }
+                None => problem,
+            },
+            problem @ Answer::Problem(_) => problem,
+        };
+    }
+    execute::finish(job, plan.kind(), done)
+}
+
+/// Where the request goes, and on whose behalf; none when it is plain.
+fn find(
+    core: &Core,
+    role: Role,
+    service: &Service,
+    head: &request::Parts,
+    facts: Facts,
+    rule: &ContextFree,
+) -> Result<Option<(Flow, Plan)>, Problem> {
+    let identity = core
+        .world
+        .profile
+        .identify(&service.name, head.method.as_str(), head.uri.path());
+    if facts.scope {
+        let carried = client_port::own_scope(core, service, &head.headers)?;
+        let plan = at_once(core, service, identity.verb, &carried.scope)?;
+        return Ok(Some((Flow::Alone, plan)));
+    }
+    let Some(by) = rule.workflow.as_ref().filter(|_| role != Role::Public) else {
+        return Ok(None);
+    };
+    by_credential(core, service, head, identity.verb, by)
+}
+
+/// The workflow that began with the credential that the request is about. Workflows that do not say where
+/// the service is have no part in it, and those that place it alike are as good as one.
+fn by_credential(
+    core: &Core,
+    service: &Service,
+    head: &request::Parts,
+    verb: VerbClass,
+    by: &ByCredential,
+) -> Result<Option<(Flow, Plan)>, Problem> {
+    let Some(credential) = head.headers.get(by.header.as_str()) else {
+        return Ok(None);
+    };
+    let correlation = &core.shared.correlation;
+    let workflows = correlation.find_by_credential(&service.name, credential.as_bytes());
+    let mut plans = Vec::with_capacity(workflows.len());
+    for workflow in &workflows {
+        plans.push(at_once(core, service, verb, &workflow.carried.scope)?);
+    }
+    if plans.windows(2).any(|two| two[0] != two[1]) {
+        let problem = ambiguous(service, by);
+        // Whoever waits for one of them learns why the service could not verify the credential.
+        let visit = Visit {
+            service: Some(service.name.clone()),
+            ..Visit::failed(&core.world.site, Outcome::NotExecuted, problem.code.as_str())
+        };
+        for workflow in &workflows {
+            workflow.note([visit.clone()]);
+        }
+        return Err(problem);
+    }
+    let first = workflows.into_iter().zip(plans).next();
+    Ok(first.map(|(workflow, plan)| (Flow::Joins(workflow), plan)))
+}
+
+fn ambiguous(service: &Service, by: &ByCredential) -> Problem {
+    let (name, credential) = (&service.name, &by.credential);
+    Problem::new(
+        Code::CorrelationAmbiguous,
+        format!(
+            "workflows with the same `{credential}` place service `{name}` at different sites, and the call does not tell them apart; use another credential for each, or wait until the earlier one is over"
+        ),
+    )
+    .of(name)
+}
+
+/// The plan of a request that has the same effect wherever it is executed: of several sites at once one
+/// is enough.
+fn at_once(
+    core: &Core,
+    service: &Service,
+    verb: VerbClass,
+    scope: &cheops_scope::Scope,
+) -> Result<Plan, Problem> {
+    let view = WorldView::new(&core.world, core.shared.distances.load_full());
+    let plan = plan(&service.name, verb, Some(scope), &view).map_err(|refusal| refusal.to_problem())?;
+    Ok(at_one_site(plan, &view))
+}
+
+/// In place of several sites at once: this one if it is among them, else the nearest.
+pub(crate) fn at_one_site(plan: Plan, view: &WorldView<'_>) -> Plan {
+    match plan {
+        Plan::Gather(mut sites) | Plan::Replicate { mut sites, .. } | Plan::Cross(mut sites) => {
+            nearest_first(&mut sites, view);
+            match sites.into_iter().next() {
+                Some(site) if site != *view.here() => Plan::Forward(site),
+                _ => Plan::Local,
+            }
+        }
+        Plan::Fallback(members) => Plan::Fallback(at_one_site_each(members, view)),
+        Plan::FirstOf(members) => Plan::FirstOf(at_one_site_each(members, view)),
+        Plan::Local | Plan::Forward(_) => plan,
+    }
+}
+
+fn at_one_site_each(members: Vec<Plan>, view: &WorldView<'_>) -> Vec<Plan> {
+    members
+        .into_iter()
+        .map(|member| at_one_site(member, view))
+        .collect()
+}

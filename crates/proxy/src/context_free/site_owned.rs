@@ -1,0 +1,116 @@
+//! Another site's answer with what is this site's own: where its services are, say.
+
+use bytes::Bytes;
+use cheops_glue::ContextFree;
+use cheops_net::{Body, Replay};
+use cheops_types::{Code, Outcome, Plan, Problem, Visit};
+use http::{
+    HeaderValue, Method, Response,
+    header::{CONTENT_LENGTH, ETAG},
+};
+
+use crate::{
+    attempt::{Answer, Attempt},
+    execute::{self, Done},
+    gather, head,
+    job::Job,
+};
+
+/// Executes a plan. What another site answered gets this site's own part, which this site's service tells
+/// in its answer to the same request, or told in the last one.
+pub(super) async fn answered(job: &Job, plan: &Plan, body: Body, rule: &ContextFree) -> Done {
+    let replay = Replay::new(body, job.core.limits().replay_body_max_bytes);
+    let mut done = execute::run(job, plan, &replay).await;
+    let is_ours = done
+        .visits
+        .iter()
+        .any(|visit| visit.outcome == Outcome::Executed && visit.site == *job.here());
+    if is_ours || job.head.method == Method::HEAD {
+        return done;
+    }
+    done.answer = match done.answer {
+        Answer::Response(response) if response.status().is_success() => {
+            match with_own_part(job, rule, response, &replay, &mut done.workflow).await {
+                Ok(response) => Answer::Response(response),
+                Err(problem) => Answer::Problem(problem),
+            }
+        }
+        other => other,
+    };
+    done
+}
+
+async fn with_own_part(
+    job: &Job,
+    rule: &ContextFree,
+    response: Response<Body>,
+    replay: &Replay,
+    told: &mut Vec<Visit>,
+) -> Result<Response<Body>, Problem> {
+    let unreadable = |why: String| Problem::new(Code::BodyUnreadable, why).of(&job.service.name);
+    let (mut head, body) = response.into_parts();
+    let theirs = read(job, body).await.map_err(|code| {
+        unreadable(format!(
+            "the answer could not be read, and a part of it is each site's own: {code}"
+        ))
+    })?;
+    let their_part = rule
+        .own_part(&theirs)
+        .map_err(|error| unreadable(error.to_string()))?;
+    if their_part.is_none() {
+        return Ok(Response::from_parts(head, Body::full(theirs)));
+    }
+    let own = own_part(job, rule, replay, told)
+        .await
+        .ok_or_else(|| missing(job))?;
+    let whole = rule
+        .with_own_part(&theirs, &own)
+        .map_err(|error| unreadable(error.to_string()))?;
+    head.headers.remove(ETAG);
+    head.headers
+        .insert(CONTENT_LENGTH, HeaderValue::from(whole.len()));
+    Ok(Response::from_parts(head, Body::full(whole)))
+}
+
+/// What this site's service says of itself, or said last.
+async fn own_part(job: &Job, rule: &ContextFree, replay: &Replay, told: &mut Vec<Visit>) -> Option<String> {
+    let (discovery, service) = (&job.core.shared.discovery, &job.service.name);
+    let Attempt { visit, answer, .. } =
+        Box::pin(job.attempt_here(head::copy(&job.head), replay.body()?)).await;
+    told.push(Visit {
+        service: Some(service.clone()),
+        ..visit
+    });
+    let own = match answer {
+        Answer::Response(response) if response.status().is_success() => {
+            let ours = read(job, response.into_body()).await.ok();
+            ours.and_then(|ours| rule.own_part(&ours).ok()?)
+        }
+        _ => None,
+    };
+    match own {
+        Some(own) => {
+            discovery.keep_own(service, &own, job.core.limits());
+            Some(own)
+        }
+        None => discovery.recall_own(service),
+    }
+}
+
+async fn read(job: &Job, body: Body) -> Result<Bytes, Code> {
+    let core = &job.core;
+    let (whole, _held) = gather::collect(body, &core.gather_memory, core.limits(), &core.clock).await?;
+    Ok(whole)
+}
+
+fn missing(job: &Job) -> Problem {
+    let (service, here) = (&job.service.name, job.here());
+    Problem::new(
+        Code::UpstreamUnreachable,
+        format!(
+            "another site answered, but a part of the answer is each site's own, and service `{service}` of site `{here}` does not tell it: it is down, or does not know the caller"
+        ),
+    )
+    .at(here)
+    .of(service)
+}

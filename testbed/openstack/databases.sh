@@ -50,6 +50,10 @@ make_databases() {
         made+=("$n")
         configure
         make_keystone
+        # Users and projects come before the sites that take them over.
+        start_service keystone
+        announce
+        stop_service keystone
     done
     [ ${#made[@]} != 0 ] || return 0
     each make_others "${made[@]}"

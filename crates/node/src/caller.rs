@@ -46,7 +46,8 @@ impl OnBehalf {
         }
     }
 
-    /// The caller of an operation. Where it had none, and brought nothing, somebody stands in.
+    /// The caller of an operation. One that had no caller and brought nothing has nobody's rights at any site;
+    /// for what no caller asked for, such as setting another replica's state, somebody stands in.
     pub(crate) fn of(execution: &Execution, stand_in: &Self) -> Self {
         let request = match &execution.form {
             Form::Create { request } | Form::Repeat { request, .. } => Some(request),
@@ -60,8 +61,8 @@ impl OnBehalf {
             credential: execution.credential.clone(),
         };
         match (&own.caller, &own.credential) {
-            (None, None) => stand_in.clone(),
-            // What has no caller of its own, such as another replica's state, may still bring a credential.
+            (None, None) if request.is_none() => stand_in.clone(),
+            // It may still bring a credential.
             (None, Some(_)) if request.is_none() => Self {
                 caller: stand_in.caller.clone(),
                 ..own

@@ -31,7 +31,7 @@ use crate::{
     model::{Afterwards, Credential, SetDetail, SetFilter, SetHint, SetList},
     node::Node,
     problems, rows, secret,
-    waiting::{Caller, Stage, Waiter},
+    waiting::{Stage, Waiter},
 };
 use view::View;
 

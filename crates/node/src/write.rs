@@ -16,7 +16,7 @@ use crate::{
     draft::{Drafted, To, draft},
     engine::Input,
     mint, problems, progress, told,
-    waiting::{AppAnswer, Caller, Stage, Waiter},
+    waiting::{AppAnswer, Stage, Waiter},
 };
 
 /// Beyond the application's own time: for the engine and two commits.

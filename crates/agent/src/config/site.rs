@@ -213,12 +213,11 @@ fn read_glue(
         }
         other => {
             let names = || std::iter::once("plain").chain(BUILT_IN.iter().map(|built_in| built_in.name));
-            let fix = match nearest(other, names()) {
-                Some(meant) => format!("did you mean `{meant}`?"),
-                None => {
-                    let names: Vec<String> = names().map(|name| format!("`{name}`")).collect();
-                    format!("write {}, or the path of a `.toml` file", names.join(", "))
-                }
+            let fix = if let Some(meant) = nearest(other, names()) {
+                format!("did you mean `{meant}`?")
+            } else {
+                let names: Vec<String> = names().map(|name| format!("`{name}`")).collect();
+                format!("write {}, or the path of a `.toml` file", names.join(", "))
             };
             errors.push(field.error(format!("there is no glue `{other}`"), fix));
             (GlueChoice::Plain, None)

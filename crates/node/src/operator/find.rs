@@ -71,7 +71,10 @@ pub(super) fn complete(read: &ReadSession, set: &Set, summary: &mut SetSummary) 
     if record.parents.is_empty() {
         return;
     }
-    let key = record.name.as_deref().map(|name| rows::local_key(read, &record.parents, name));
+    let key = record
+        .name
+        .as_deref()
+        .map(|name| rows::local_key(read, &record.parents, name));
     if let Some(Ok(Some(key))) = key {
         summary.id = key;
     }

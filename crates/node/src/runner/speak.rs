@@ -44,7 +44,7 @@ struct Token {
 /// How a request was authenticated.
 #[derive(Debug, Default)]
 pub(super) struct Spoken {
-    /// Why it was not in its caller's name, if an application that refuses it should be explained by that.
+    /// What a 401 means then: why it was not in its caller's name, or that the site's own credential is no good.
     pub(super) why: Option<String>,
     has_token: bool,
 }
@@ -60,7 +60,13 @@ impl Hands {
         let profile = self.core.surroundings.profile();
         let mut spoken = Spoken::default();
         let mut added = match voice(&self.core, &profile, set, on_behalf) {
-            Voice::InName(headers) => headers,
+            Voice::InName(headers) => {
+                let service = &set.service;
+                spoken.why = Some(format!(
+                    "the service does not take this site's own credential: see `credential` in [services.{service}]"
+                ));
+                headers
+            }
             Voice::Nobody(why) => return Err(why),
             Voice::Own { headers, why } => {
                 spoken.why = why;

@@ -202,6 +202,27 @@ fn a_name_that_something_else_has_is_left_alone() {
 }
 
 #[test]
+fn what_one_site_refuses_is_undone_with_the_rights_of_its_caller() {
+    run(async |world| {
+        world.application("b").put("/objects/x", json!({"name": "x"}));
+        for (method, path) in [("POST", "/objects"), ("PUT", "/objects/x")] {
+            let mut create = write("object", both(), (method, path), JSON, &json!({"name": "x"}));
+            create.prefer.strict = true;
+            let Reply::Failed { problem, .. } = world.node("a").write(create).await else {
+                panic!("all or nothing");
+            };
+            assert!(problem.detail.contains("undone"), "{}", problem.detail);
+            assert!(world.application("a").get("/objects/x").is_none());
+        }
+        assert_eq!(
+            world.application("a").writes().last().unwrap(),
+            "DELETE /objects/x"
+        );
+        assert_eq!(world.application("a").strangers(), 0);
+    });
+}
+
+#[test]
 fn a_name_is_completed_once_for_all_sites() {
     run(async |world| {
         world.application("a").take_names(2);

@@ -56,6 +56,8 @@ struct State {
     documents: BTreeMap<String, Value>,
     /// Every request but reads, in order.
     writes: Vec<String>,
+    /// Those of them without a credential.
+    strangers: usize,
     /// Names that are taken, however they are.
     taken: usize,
 }
@@ -95,6 +97,10 @@ impl Objects {
 
     pub(crate) fn writes(&self) -> Vec<String> {
         self.state.borrow().writes.clone()
+    }
+
+    pub(crate) fn strangers(&self) -> usize {
+        self.state.borrow().strangers
     }
 
     /// The next so many names are said to be taken.
@@ -257,6 +263,10 @@ impl Application for Objects {
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let body: Bytes = body.collect().await.unwrap().to_bytes();
+            let is_stranger = head.headers.get("authorization").is_none();
+            if is_stranger && head.method != "GET" {
+                self.state.borrow_mut().strangers += 1;
+            }
             let content_type = head
                 .headers
                 .get("content-type")

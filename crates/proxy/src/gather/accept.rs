@@ -51,7 +51,7 @@ fn weight(parameters: &str) -> Option<&str> {
 }
 
 fn is_refused(parameters: &str) -> bool {
-    weight(parameters).is_some_and(|weight| weight.trim_end_matches('0').trim_end_matches('.').is_empty())
+    weight(parameters).is_some_and(|weight| weight.bytes().all(|b| matches!(b, b'0' | b'.')))
 }
 
 fn with_weight(parameters: &str) -> String {

@@ -109,12 +109,15 @@ fn a_refused_create_is_repaired_when_it_is_no_longer_kept() {
     assert!(lab.set("b").local().is_none() && lab.set("b").degraded().is_some());
     let checked = lab.step("b", Event::Check);
     lab.settle_at("b", checked);
-    let repair = lab.executed.last().unwrap();
+    let [.., repair, set] = &lab.executed[..] else {
+        panic!("{:?}", lab.executed);
+    };
     assert!(matches!(repair.form, Form::CreateFrom { .. }));
     assert_ne!(
         repair.token, token,
         "the application may remember its refusal by the key"
     );
+    assert!(matches!(set.form, Form::Overwrite { .. }));
     assert_eq!(lab.set("b").local().unwrap().as_str(), "b-1");
     assert!(lab.set("b").degraded().is_none());
 }

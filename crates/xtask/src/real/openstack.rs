@@ -8,7 +8,9 @@ mod identity;
 mod images;
 mod merged;
 mod ordinary;
+mod page;
 mod refused;
+mod servers;
 mod service;
 mod sites;
 
@@ -34,9 +36,11 @@ const SCENARIOS: &[&[Scenario<Sites>]] = &[
     euro_par::SCENARIOS,
     merged::SCENARIOS,
     images::SCENARIOS,
+    servers::SCENARIOS,
     concurrent::SCENARIOS,
     identity::SCENARIOS,
     refused::SCENARIOS,
+    page::SCENARIOS,
 ];
 
 pub(crate) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {

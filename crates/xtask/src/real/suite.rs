@@ -48,9 +48,14 @@ struct Row {
 impl<W: World> Suite<W> {
     /// What the options select, which must be something.
     pub(crate) fn select(self, options: &Options) -> Result<Self> {
-        let wanted = |name: &str| {
-            options.only.is_empty() || options.only.iter().any(|part| name.contains(part.as_str()))
+        let names: Vec<_> = self.scenarios.iter().map(|scenario| scenario.name).collect();
+        // A whole name means itself, also where it is a part of others.
+        let means = |part: &String, name: &str| match names.contains(&part.as_str()) {
+            true => part == name,
+            false => name.contains(part.as_str()),
         };
+        let wanted =
+            |name: &str| options.only.is_empty() || options.only.iter().any(|part| means(part, name));
         let scenarios: Vec<_> = self
             .scenarios
             .into_iter()

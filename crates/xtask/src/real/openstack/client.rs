@@ -2,6 +2,7 @@
 
 use std::{
     fmt, fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -18,10 +19,12 @@ use crate::{
 
 const EXTENSION: &str = "clients/openstack";
 const PYTHON: &str = "/usr/bin/python3";
+/// The command as pip makes it where it installs the client too. Here that is Debian's, for another Python.
+const COMMAND: &str = "#!/bin/sh\nexec \"$(dirname \"$0\")/python\" -m openstackclient.shell \"$@\"\n";
 
 /// The client in a virtual environment of its own.
 pub(super) struct Client {
-    python: PathBuf,
+    program: PathBuf,
 }
 
 impl Client {
@@ -48,13 +51,23 @@ impl Client {
             ])
             .args([&source])
             .ok()?;
-        Ok(Self { python })
+        let program = venv.join("bin/openstack");
+        fs::write(&program, COMMAND)?;
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+        Ok(Self { program })
+    }
+}
+
+impl Client {
+    /// Where the command is.
+    pub(super) fn dir(&self) -> &Path {
+        self.program.parent().unwrap_or(&self.program)
     }
 }
 
 impl fmt::Display for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} -m openstackclient.shell", self.python.display())
+        write!(f, "{}", self.program.display())
     }
 }
 
@@ -70,8 +83,7 @@ impl Sites {
 
     /// The client of admin at a site, without arguments.
     pub(super) fn client(&self, site: usize, door: Door) -> Run {
-        let run = Run::new(&self.interrupt, &self.client.python).args(["-m", "openstackclient.shell"]);
-        self.with_account(run, site, door)
+        self.with_account(Run::new(&self.interrupt, &self.client.program), site, door)
     }
 
     /// Gives a command what a client needs to know to be admin at a site.

@@ -7,7 +7,7 @@ use super::{
     Scenario, Sites,
     curl::Curl,
     service::{Door, Service},
-    sites::FOREIGN,
+    sites::{FOREIGN, sign_in},
 };
 
 pub(super) const SCENARIOS: &[Scenario<Sites>] = &[
@@ -18,7 +18,7 @@ pub(super) const SCENARIOS: &[Scenario<Sites>] = &[
     },
     Scenario {
         name: "identity-foreign",
-        shows: "a user whom only Site3 knows is refused at Site1, by name of who refused; with `identity: Site3` it boots there",
+        shows: "a user whom only Site3 knows is refused at Site1, and the receipt says who refused: the sites share no users",
         play: foreign,
     },
 ];
@@ -30,25 +30,38 @@ fn shared(sites: &mut Sites) -> Result<String> {
 
 fn foreign(sites: &mut Sites) -> Result<String> {
     let token = sign_in_at(sites, FOREIGN)?;
-    let refused = sites
-        .curl(1, Service::Compute, Door::Public, "GET", "/v2.1/servers")
-        .token(&token)
-        .scope("compute: Site1")
-        .expect(401)?;
-    let receipt = refused.receipt()?;
+    let ask = |scope: &str| {
+        let request = sites.curl(1, Service::Compute, Door::Public, "GET", "/v2.1/servers");
+        request.token(&token).scope(scope).send()
+    };
+    let here = ask("compute: Site1")?;
+    let receipt = here.receipt()?;
     let visit = receipt.sites.first().context("a receipt has sites")?;
     ensure!(
-        visit.site.as_str() == "Site1" && visit.status == Some(401),
+        here.status == 401 && visit.site.as_str() == "Site1" && visit.status == Some(401),
         "the receipt does not say who refused: {receipt:?}"
     );
-    boot_with_identity_at(sites, FOREIGN)?;
-    Ok("401 by Site1 without `identity: Site3`, server ACTIVE at Site1 with it".to_owned())
+    // Site3 is asked about the token, but by a nova that it does not know.
+    let there = ask(&format!("{{ compute: Site1, identity: Site{FOREIGN} }}"))?;
+    let receipt = there.receipt()?;
+    let mut asked = receipt
+        .workflow
+        .iter()
+        .filter(|visit| visit.site.as_str() == format!("Site{FOREIGN}"));
+    ensure!(
+        there.status >= 400 && asked.any(|visit| visit.status == Some(401)),
+        "the receipt does not say who refused: {there:?}"
+    );
+    Ok(format!(
+        "401 by Site1; with `identity: Site{FOREIGN}` {}",
+        receipt.to_header()
+    ))
 }
 
 /// A token of another site's keystone, through the agent of Site1.
 fn sign_in_at(sites: &Sites, site: usize) -> Result<String> {
     let request = sites.curl(1, Service::Identity, Door::Public, "POST", "/v3/auth/tokens");
-    sites.sign_in(request.scope(&format!("identity: Site{site}")))
+    sign_in(request.scope(&format!("identity: Site{site}")))
 }
 
 fn boot_with_identity_at(sites: &Sites, site: usize) -> Result<()> {

@@ -92,18 +92,20 @@ fn ordinary_commands(sites: &mut Sites) -> Result<String> {
 }
 
 fn fences() -> String {
-    COMMANDS
+    let lines: Vec<_> = COMMANDS
         .iter()
         .map(|command| format!("{FENCE}{command}\n"))
-        .collect()
+        .collect();
+    lines.concat()
 }
 
 /// What the client reads: each command behind a fence on both outputs.
 fn script() -> String {
     let commands = (1..).zip(COMMANDS);
-    commands
+    let lines: Vec<_> = commands
         .map(|(number, command)| format!("!sh fence {number}\n{command}\n"))
-        .collect()
+        .collect();
+    lines.concat()
 }
 
 fn split(normal: &Normal, output: &Output) -> Result<Vec<Printed>> {

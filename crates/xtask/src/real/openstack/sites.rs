@@ -45,6 +45,8 @@ pub(crate) struct Sites {
     pub(super) interrupt: Interrupt,
     pub(super) addresses: Addresses,
     pub(super) dir: PathBuf,
+    /// The agent's.
+    pub(super) program: PathBuf,
     script: PathBuf,
     environment: Vec<(String, String)>,
     /// Of admin; good at all complete sites.
@@ -98,6 +100,7 @@ impl Sites {
             interrupt: interrupt.clone(),
             addresses,
             dir: dir.to_owned(),
+            program: program.to_owned(),
             script,
             environment,
             token: OnceCell::new(),
@@ -129,23 +132,8 @@ impl Sites {
         if let Some(token) = self.token.get() {
             return Ok(token.clone());
         }
-        let token = self.sign_in(self.curl(1, Service::Identity, Door::Itself, "POST", "/v3/auth/tokens"))?;
+        let token = sign_in(self.curl(1, Service::Identity, Door::Itself, "POST", "/v3/auth/tokens"))?;
         Ok(self.token.get_or_init(|| token).clone())
-    }
-
-    /// What keystone issues to admin's password.
-    pub(super) fn sign_in(&self, request: Curl) -> Result<String> {
-        let default = json!({ "id": "default" });
-        let user = json!({ "name": "admin", "domain": default, "password": "secret" });
-        let body = json!({ "auth": {
-            "identity": { "methods": ["password"], "password": { "user": user } },
-            "scope": { "project": { "name": "admin", "domain": default } },
-        } });
-        let answer = request.json(&body).expect(201)?;
-        Ok(answer
-            .header("x-subject-token")
-            .context("keystone gave no token")?
-            .to_owned())
     }
 
     /// A token of admin at a site that lives for so many seconds from now.
@@ -292,6 +280,21 @@ impl World for Sites {
         });
         lines.collect::<Vec<_>>().join("\n") + &format!("\n`openstack` with --scope: {}", self.client)
     }
+}
+
+/// What keystone issues to admin's password.
+pub(super) fn sign_in(request: Curl) -> Result<String> {
+    let default = json!({ "id": "default" });
+    let user = json!({ "name": "admin", "domain": default, "password": "secret" });
+    let body = json!({ "auth": {
+        "identity": { "methods": ["password"], "password": { "user": user } },
+        "scope": { "project": { "name": "admin", "domain": default } },
+    } });
+    let answer = request.json(&body).expect(201)?;
+    Ok(answer
+        .header("x-subject-token")
+        .context("keystone gave no token")?
+        .to_owned())
 }
 
 /// What the script is told.

@@ -168,18 +168,18 @@ launch() {
     echo $! >"$dir/$name.pid"
 }
 
-# Ends the process that a pid file names, if it is still ours: its arguments name the run directory.
+# end <pid file> [<signal>]: ends the process, if it is still ours: its arguments name the run directory.
 end() {
-    local file=$1 pid
+    local file=$1 signal=${2:-TERM} pid
     [[ -e $file ]] || return 0
     pid=$(<"$file")
     if is_ours "$pid"; then
-        kill "$pid" 2>/dev/null || true
+        kill -s "$signal" "$pid" 2>/dev/null || true
         for _ in {1..100}; do
             is_ours "$pid" || break
             sleep 0.1
         done
-        if is_ours "$pid"; then kill -KILL "$pid" 2>/dev/null || true; fi
+        if is_ours "$pid"; then kill -s KILL "$pid" 2>/dev/null || true; fi
     fi
     rm -f "$file"
 }
@@ -222,7 +222,7 @@ start_apiserver() {
     launch "$dir" apiserver "$BIN/kube-apiserver" --etcd-servers="http://127.0.0.1:$(etcd_port "$i")" \
         --bind-address=127.0.0.1 --advertise-address=127.0.0.1 --secure-port="$(api_port "$i")" \
         --tls-cert-file="$pki/apiserver.crt" --tls-private-key-file="$pki/apiserver.key" \
-        --token-auth-file="$dir/tokens.csv" --authorization-mode=RBAC --disable-admission-plugins=ServiceAccount \
+        --token-auth-file="$dir/tokens.csv" --authorization-mode=RBAC \
         --service-cluster-ip-range=10.0.0.0/24 --service-account-issuer=https://kubernetes.default.svc \
         --service-account-key-file="$pki/service-accounts.key" \
         --service-account-signing-key-file="$pki/service-accounts.key" \
@@ -251,13 +251,17 @@ await_apiserver() {
     done
 }
 
-# The namespace that clients use when they name none is made by the API server a moment after it is ready.
-await_namespace() {
-    local i=$1 dir deadline=$((SECONDS + START_TIMEOUT_S))
+# No pod is accepted before the namespace has its service account, and that a token: the API server makes the
+# namespace a moment after it is ready, the controller manager the rest.
+await_service_account() {
+    local i=$1 dir deadline=$((SECONDS + START_TIMEOUT_S)) token=''
     dir=$(site_dir "$i")
-    until kubectl --kubeconfig "$dir/kubeconfig" get namespace default >/dev/null 2>&1; do
-        ((SECONDS < deadline)) || fail "site$i has no namespace default after $START_TIMEOUT_S s: see $dir/apiserver.log"
+    until [[ -n $token ]]; do
+        ((SECONDS < deadline)) \
+            || fail "site$i has no service account with a token after $START_TIMEOUT_S s: see $dir/controller-manager.log"
         sleep 0.2
+        token=$(kubectl --kubeconfig "$dir/kubeconfig" --namespace default get serviceaccount default \
+            --output 'jsonpath={.secrets[*].name}' 2>/dev/null) || true
     done
 }
 
@@ -276,7 +280,7 @@ start() {
         start_controller_manager "$i"
     done
     for ((i = 1; i <= n; i++)); do
-        await_namespace "$i"
+        await_service_account "$i"
         say "site$i https://127.0.0.1:$(api_port "$i") kubeconfig=$(site_dir "$i")/kubeconfig"
     done
 }
@@ -293,7 +297,8 @@ run() {
 restart() {
     local i=$1
     [[ -d $(site_dir "$i") ]] || fail "site$i is not running in $RUN"
-    end "$(site_dir "$i")/apiserver.pid"
+    # Asked to end it would wait for its watches; everything that it knows is in etcd.
+    end "$(site_dir "$i")/apiserver.pid" KILL
     start_apiserver "$i"
     await_apiserver "$i"
 }
@@ -310,22 +315,27 @@ stop() {
 
 usage() { sed -n '/^# Real/,/^set -euo/{/^set/d;s/^# \{0,1\}//;p}' "$0"; }
 
-case ${1:-} in
-    build) build ;;
-    # Not joined by `&&`: bash does not stop at errors inside a function on its left.
-    start)
-        build
-        start "${2:-2}"
-        ;;
-    run)
-        build
-        run "${2:-2}"
-        ;;
-    restart) restart "${2:?which site: a number}" ;;
-    stop) stop ;;
-    help | --help | -h) usage ;;
-    *)
-        usage >&2
-        exit 2
-        ;;
-esac
+main() {
+    case ${1:-} in
+        build) build ;;
+        # Not joined by `&&`: bash does not stop at errors inside a function on its left.
+        start)
+            build
+            start "${2:-2}"
+            ;;
+        run)
+            build
+            run "${2:-2}"
+            ;;
+        restart) restart "${2:?which site: a number}" ;;
+        stop) stop ;;
+        help | --help | -h) usage ;;
+        *)
+            usage >&2
+            exit 2
+            ;;
+    esac
+}
+
+# On one line: bash reads a script as it goes, and whoever changes this file must not change what runs.
+main "$@"; exit

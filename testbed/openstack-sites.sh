@@ -175,6 +175,8 @@ start_service() {
         local main='import sys; from nova.cmd.%s import main; sys.argv[0] = "%s"; sys.exit(main())'
         # shellcheck disable=SC2059
         spawn "site$N-nova-api" "$S/log/nova.out" python3 -c "$(printf "$main" api_os_compute nova-api-os-compute)" "${nova[@]}" --log-file "$S/log/nova-api.log"
+        # It tells placement at once what there is, and if nobody listens again after a minute.
+        await_service placement
         # shellcheck disable=SC2059
         spawn "site$N-nova-compute" "$S/log/nova.out" python3 -c "$(printf "$main" compute nova-compute)" "${nova[@]}" --log-file "$S/log/nova-compute.log"
         ;;
@@ -217,7 +219,7 @@ each() {
 }
 
 start() {
-    local n service begun=$SECONDS
+    local n begun=$SECONDS
     install
     mkdir -p "$OS_RUN"
     start_infrastructure
@@ -232,11 +234,7 @@ start() {
     done
     each announce "$@"
     log "keystone is up at every site ($((SECONDS - begun)) s)"
-    for n in "$@"; do
-        site "$n"
-        for service in $SERVICES; do start_service "$service"; done
-    done
-    each await_services "$@"
+    each start_services "$@"
     for n in "$@"; do
         site "$n"
         log "site $N is up ($((SECONDS - begun)) s): OS_AUTH_URL=$P_KEYSTONE/v3, all of it in $OS_RUN/site$N.openrc"
@@ -248,8 +246,9 @@ announce() {
     python catalogue.py
 }
 
-await_services() {
+start_services() {
     local service
+    for service in $SERVICES; do start_service "$service"; done
     for service in $SERVICES; do await_service "$service"; done
     if has nova; then
         python flavors.py

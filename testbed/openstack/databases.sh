@@ -123,7 +123,7 @@ make_others() {
 
 # await_host: until nova-compute has told placement what there is to give away.
 await_host() {
-    for _ in $(seq 240); do
+    for _ in $(seq 600); do
         if [ "$(sql -N "placement_s$N" -e 'select count(*) from inventories')" -ge 1 ]; then return 0; fi
         sleep .25
     done

@@ -9,7 +9,7 @@ mod verify;
 use cheops_types::ServiceName;
 use serde_json::Value;
 
-pub use impersonate::Impersonate;
+pub use impersonate::{Impersonate, Named};
 pub use stand_in::StandIn;
 pub(crate) use verify::CREDENTIAL;
 pub use verify::{Verified, Verify};
@@ -47,7 +47,8 @@ impl CallerRules {
     }
 
     /// The first of a caller's privileges that is not in a list of names; there, one that ends with `*`
-    /// means all that begin like it.
+    /// means all that begin like it. Nobody is believed about a name that would reach the application as
+    /// another one.
     pub fn unvouched<'c>(&self, caller: &'c cheops_types::Caller, vouched: &[String]) -> Option<&'c str> {
         let is_vouched = |name: &str| {
             vouched.iter().any(|known| match known.strip_suffix('*') {
@@ -55,7 +56,8 @@ impl CallerRules {
                 None => name == known,
             })
         };
-        self.privileges(caller).into_iter().find(|name| !is_vouched(name))
+        let unvouched = || self.privileges(caller).into_iter().find(|name| !is_vouched(name));
+        caller.unsayable().or_else(unvouched)
     }
 
     /// The header that carries a credential of the agent's own, in lower case, and its value.

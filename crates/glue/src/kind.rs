@@ -122,6 +122,12 @@ impl Kind {
         self.rules.meta_format
     }
 
+    /// Whether ids in bodies of this kind can be others for callers than for this site's application.
+    pub fn exchanges_ids(&self) -> bool {
+        let rules = &self.rules;
+        rules.chosen_by == IdRule::Server || !rules.references.is_empty() || !rules.links.is_empty()
+    }
+
     /// How a create is recognised. `is_named`: the caller chose the id, so that meeting it proves nothing.
     pub fn recognise(&self, is_named: bool) -> Recognise<'_> {
         let rules = &self.rules;

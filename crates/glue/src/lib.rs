@@ -37,10 +37,11 @@ mod token;
 mod trail;
 mod tree;
 mod url;
+mod wildcard;
 mod yaml;
 
 pub use address::Address;
-pub use caller::{CallerRules, Certificate, Impersonate, StandIn, Verified, Verify};
+pub use caller::{CallerRules, Certificate, Impersonate, Named, StandIn, Verified, Verify};
 pub use carrier::{Carrier, KeyFormat};
 pub use context_free::{ByCredential, ContextFree};
 pub use edit::NotJson;

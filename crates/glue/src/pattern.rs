@@ -21,10 +21,11 @@ impl<'p> Iterator for Segments<'p> {
     type Item = &'p str;
 
     fn next(&mut self) -> Option<&'p str> {
-        let rest = self.0.trim_start_matches('/');
-        let (segment, rest) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let rest = &self.0[self.0.bytes().position(|byte| byte != b'/')?..];
+        let end = rest.bytes().position(|byte| byte == b'/');
+        let (segment, rest) = rest.split_at(end.unwrap_or(rest.len()));
         self.0 = rest;
-        (!segment.is_empty()).then_some(segment)
+        Some(segment)
     }
 }
 

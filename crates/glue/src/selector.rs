@@ -4,13 +4,14 @@ use std::fmt;
 
 use serde_json::{Value, value::RawValue};
 
-use crate::{InvalidPointer, Pointer, json};
+use crate::{InvalidPointer, Pointer, json, wildcard::Wildcard};
 
 /// A JSON pointer in which a step `*` means every element of an array or every member of an object.
 /// Other steps name members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Selector {
     pointer: Pointer,
+    conditions: Vec<(Pointer, Wildcard)>,
     unless: Vec<String>,
 }
 
@@ -28,12 +29,30 @@ impl Selector {
         self
     }
 
+    /// The same for values in which these places have such texts.
+    pub(crate) fn having(mut self, conditions: Vec<(Pointer, Wildcard)>) -> Self {
+        self.conditions = conditions;
+        self
+    }
+
     pub(crate) fn steps(&self) -> &[String] {
         self.pointer.steps()
     }
 
     /// Whether a value at this place is meant.
     pub(crate) fn selects(&self, value: &Value) -> bool {
+        let has = |(place, text): &(Pointer, Wildcard)| {
+            let found = place
+                .steps()
+                .iter()
+                .try_fold(value, |value, step| value.get(step));
+            found
+                .and_then(Value::as_str)
+                .is_some_and(|found| text.matches(found))
+        };
+        if !self.conditions.iter().all(has) {
+            return false;
+        }
         let is_excepted = |value: &Value| {
             let text = value.as_str();
             text.is_some_and(|text| self.unless.iter().any(|unless| unless == text))
@@ -54,6 +73,7 @@ impl From<Pointer> for Selector {
     fn from(pointer: Pointer) -> Self {
         Self {
             pointer,
+            conditions: Vec::new(),
             unless: Vec::new(),
         }
     }

@@ -34,6 +34,11 @@ impl<T> Node<T> {
             any: None,
         }
     }
+
+    /// Whether no pattern goes on from here with a segment of its own.
+    fn is_leaf(&self) -> bool {
+        self.literals.is_empty() && self.hex.is_none() && self.any.is_none()
+    }
 }
 
 impl<T> Default for Tree<T> {
@@ -112,6 +117,9 @@ fn search<'t, T, R>(
     };
     if let Some(here) = &node.here {
         pass(here, depth);
+    }
+    if node.is_leaf() {
+        return node.rest.as_ref().and_then(accept);
     }
     let text = percent::decode(segment);
     let literal = node

@@ -89,7 +89,7 @@ pub struct Upstream {
 enum Way {
     Seat(Seat),
     Fresh(http1::SendRequest<Body>),
-    /// A connection of HTTP/1.1, of which there are as many as are needed.
+    /// A connection of HTTP/1.1 of its own: the one that was dialled meanwhile is another request's.
     Http1,
 }
 
@@ -110,13 +110,31 @@ impl Upstream {
 
     /// Sends one request. Its URI is in origin form with a `Host` header. A request that was
     /// certainly not seen is sent once more on a fresh connection before the send fails.
-    pub async fn send(&self, request: Request<Body>) -> Result<Response<Body>, SendError> {
-        // Everything but an idle HTTP/1.1 connection is boxed, to keep the usual case small.
+    pub fn send(&self, request: Request<Body>) -> impl Future<Output = Result<Response<Body>, SendError>> {
         let offer = self.offer(&request);
-        if offer == Offer::Http2 || (offer == Offer::Either && !self.chose_http1.get()) {
-            return Box::pin(self.send_shared(request, offer)).await;
+        // Everything but an idle HTTP/1.1 connection is boxed, to keep the usual case small. For the same
+        // reason this is one block: every further `async fn` has room for its arguments twice, and moves them.
+        async move {
+            if offer == Offer::Http2 || (offer == Offer::Either && !self.chose_http1.get()) {
+                return Box::pin(self.send_shared(request, offer)).await;
+            }
+            let Some(Taken { sender, is_suspect }) = self.pool.take().await else {
+                return Box::pin(self.send_fresh(request, offer)).await;
+            };
+            let copy = if is_suspect {
+                form::copy_of_safe(&request)
+            } else {
+                None
+            };
+            let mut error = match self.send_on(sender, request).await {
+                Ok(response) => return Ok(response),
+                Err(error) => error,
+            };
+            match error.request.take().or(copy) {
+                Some(request) => Box::pin(self.send_fresh(*request, offer)).await,
+                None => Err(error),
+            }
         }
-        self.send_http1(request, offer).await
     }
 
     fn offer(&self, request: &Request<Body>) -> Offer {
@@ -134,25 +152,6 @@ impl Upstream {
 
     // === HTTP/1.1: a connection for each request under way ===
 
-    async fn send_http1(&self, request: Request<Body>, offer: Offer) -> Result<Response<Body>, SendError> {
-        let Some(Taken { sender, is_suspect }) = self.pool.take().await else {
-            return Box::pin(self.send_fresh(request, offer)).await;
-        };
-        let copy = if is_suspect {
-            form::copy_of_safe(&request)
-        } else {
-            None
-        };
-        let mut error = match self.send_on(sender, request).await {
-            Ok(response) => return Ok(response),
-            Err(error) => error,
-        };
-        match error.request.take().or(copy) {
-            Some(request) => Box::pin(self.send_fresh(*request, offer)).await,
-            None => Err(error),
-        }
-    }
-
     async fn send_fresh(&self, request: Request<Body>, offer: Offer) -> Result<Response<Body>, SendError> {
         match self.dialler.dial(offer).await {
             Ok(Wire::Http1(sender)) => self.send_on(sender, request).await,
@@ -168,32 +167,37 @@ impl Upstream {
         }
     }
 
-    async fn send_on(
+    /// Hands a request to a connection at once, whenever its answer is awaited.
+    fn send_on(
         &self,
         mut sender: http1::SendRequest<Body>,
         mut request: Request<Body>,
-    ) -> Result<Response<Body>, SendError> {
+    ) -> impl Future<Output = Result<Response<Body>, SendError>> {
         form::http1(&mut request);
         let progress = request.body().progress();
-        match sender.try_send_request(request).await {
-            Ok(response) => {
-                let mut lease = self.pool.lease(sender, progress);
-                let (mut head, incoming) = response.into_parts();
-                // The version is each hop's own; a service of HTTP/1.0 must not make this hop one.
-                head.version = Version::HTTP_11;
-                if incoming.is_end_stream() {
-                    lease.finish();
-                    return Ok(Response::from_parts(head, Body::Empty));
+        let answer = sender.try_send_request(request);
+        async move {
+            match answer.await {
+                Ok(response) => {
+                    let mut lease = self.pool.lease(sender, progress);
+                    let (mut head, incoming) = response.into_parts();
+                    // The version is each hop's own; a service of HTTP/1.0 must not make this hop one.
+                    head.version = Version::HTTP_11;
+                    if incoming.is_end_stream() {
+                        lease.finish();
+                        return Ok(Response::from_parts(head, Body::Empty));
+                    }
+                    Ok(Response::from_parts(head, Body::Leased(incoming, lease)))
                 }
-                Ok(Response::from_parts(head, Body::Leased(incoming, lease)))
+                Err(mut error) => match error.take_message() {
+                    Some(request) => Err(SendError::not_executed(
+                        SendErrorKind::Broken,
+                        describe(error.error()),
+                    )
+                    .with_request(request)),
+                    None => Err(SendError::from_hyper(error.error())),
+                },
             }
-            Err(mut error) => match error.take_message() {
-                Some(request) => Err(
-                    SendError::not_executed(SendErrorKind::Broken, describe(error.error()))
-                        .with_request(request),
-                ),
-                None => Err(SendError::from_hyper(error.error())),
-            },
         }
     }
 
@@ -244,7 +248,7 @@ impl Upstream {
                 self.send_seated(seat, request).await
             }
             Ok(Way::Fresh(sender)) => self.send_on(sender, request).await,
-            Ok(Way::Http1) => self.send_http1(request, offer).await,
+            Ok(Way::Http1) => Box::pin(self.send_fresh(request, offer)).await,
             Err(error) => Err(error.with_request(request)),
         }
     }

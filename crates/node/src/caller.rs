@@ -8,7 +8,7 @@ mod cache;
 mod verify;
 mod voice;
 
-use cheops_replica::{Execution, Form, Secret};
+use cheops_replica::{Execution, Form, Secret, Work};
 use cheops_types::{Caller, SiteName};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,30 @@ impl OnBehalf {
         Self {
             caller: last_writer(kept),
             credential: newest.cloned(),
+        }
+    }
+
+    /// Whoever asked for what is under way, and whose trace is searched for. A first write is in no log yet.
+    pub(crate) fn under_way(kept: &Kept) -> Self {
+        let asked = match kept.set.job().map(|job| &job.work) {
+            Some(Work::Accept { op, credential, .. }) => Some((&**op, credential.as_ref())),
+            Some(Work::Replay { id }) => {
+                let mut log = kept.set.log();
+                let entry = log.find(|entry| entry.op.id == *id);
+                entry.map(|entry| (&entry.op, entry.credential.as_ref()))
+            }
+            _ => None,
+        };
+        let Some((op, credential)) = asked else {
+            return Self::last_of(kept);
+        };
+        let caller = op.request.caller.clone();
+        Self {
+            caller: caller.map(|caller| Vouched {
+                by: op.id.author.site.clone(),
+                caller,
+            }),
+            credential: credential.cloned(),
         }
     }
 

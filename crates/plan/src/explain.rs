@@ -6,7 +6,7 @@ use cheops_scope::{Loc, LocKind, Operator, Radius, Scope};
 use cheops_types::{Consistency, Plan, ServiceName, VerbClass};
 use serde::Serialize;
 
-use crate::{Refusal, View, plan};
+use crate::{Refusal, View, at_one_site, plan};
 
 /// What a request to `service` would do, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -141,6 +141,21 @@ impl<V: View + ?Sized> Reasons<'_, V> {
 }
 
 // === impl Explanation ===
+
+impl Explanation {
+    /// The same for a request that one site is enough for, because of `why`.
+    pub fn at_one_site<V: View + ?Sized>(mut self, why: &str, view: &V) -> Self {
+        let one = at_one_site(self.plan.clone(), view);
+        if one == self.plan {
+            self.reasons.insert(0, why.to_owned());
+        } else {
+            let site = "one site is enough, this one if it is among them, else the nearest";
+            self.reasons = vec![format!("{why}: {site}")];
+            self.plan = one;
+        }
+        self
+    }
+}
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

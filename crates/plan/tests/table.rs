@@ -3,7 +3,7 @@
 #[path = "support/mesh.rs"]
 mod mesh;
 
-use cheops_plan::{explain, plan};
+use cheops_plan::{at_one_site, explain, plan};
 use cheops_scope::{ParseLimits, read};
 use cheops_types::{Code, ServiceName, VerbClass};
 use mesh::Mesh;
@@ -241,4 +241,44 @@ plan     fallback[forward(n), forward(r), local, forward(l)]
     assert_eq!(json["plan"]["gather"], serde_json::json!(["p", "n"]));
     assert_eq!(json["verb"], "read-collection");
     assert_eq!(json["scope"], "p & n");
+}
+
+#[test]
+fn one_site_is_enough_for_some_requests() {
+    let service = ServiceName::new("s").unwrap();
+    let one = |text: &str, verb: VerbClass| {
+        let scope = read(text, &LIMITS, None).unwrap();
+        let plan = plan(&service, verb, Some(&scope), &mesh()).unwrap();
+        at_one_site(plan, &mesh()).to_string()
+    };
+    for verb in VERBS {
+        for (text, as_for) in [
+            ("r & p & n", "p"),
+            ("r & x & n", "n"),
+            ("l % r", "l"),
+            ("r", "r"),
+            ("r ; n", "r ; n"),
+            ("l | n", "n | l"),
+        ] {
+            assert_eq!(one(text, verb), planned(as_for, verb, &mesh()), "{text}");
+        }
+    }
+    let read = VerbClass::ReadOne;
+    assert_eq!(one("(r & n) ; p", read), planned("n ; p", read, &mesh()));
+
+    let scope = cheops_scope::read("r & n", &LIMITS, None).unwrap();
+    let explained = explain(&service, VerbClass::Create, Some(&scope), &mesh()).unwrap();
+    let explained = explained.at_one_site("it changes nothing", &mesh());
+    assert_eq!(
+        explained.plan.to_string(),
+        planned("n", VerbClass::Create, &mesh())
+    );
+    assert_eq!(
+        explained.reasons,
+        ["it changes nothing: one site is enough, this one if it is among them, else the nearest"]
+    );
+    let scope = cheops_scope::read("n", &LIMITS, None).unwrap();
+    let explained = explain(&service, VerbClass::Create, Some(&scope), &mesh()).unwrap();
+    let reasons = explained.at_one_site("it changes nothing", &mesh()).reasons;
+    assert_eq!(reasons.len(), 2, "{reasons:?}");
 }

@@ -6,7 +6,7 @@ use cheops_glue::Carrier;
 use cheops_net::{Body, Connection, Expired, SendError};
 use cheops_scope::{ParseLimits, read};
 use cheops_types::{Code, Limit, Outcome, Problem, ServiceName, VerbClass, headers};
-use http::{HeaderMap, Request, Response, request};
+use http::{HeaderMap, Method, Request, Response, request};
 use hyper::body::Incoming;
 
 use crate::{
@@ -22,48 +22,42 @@ use crate::{
     tunnel::{self, Wish},
 };
 
-pub(crate) async fn handle(
+pub(crate) fn handle(
     core: &Rc<Core>,
     connection: &Connection<Arc<Tag>>,
     name: &ServiceName,
     request: Request<Incoming>,
-) -> Response<Body> {
-    let Some(service) = core.service(name) else {
-        let detail = format!("service `{name}` is no longer configured at this site");
-        return answer::problem(&Problem::new(Code::ShuttingDown, detail).of(name));
-    };
+) -> impl Future<Output = Response<Body>> {
     let (mut head, incoming) = request.into_parts();
-    if operation::is_asked(core, &head) {
-        return Box::pin(operation::answer(core, &head)).await;
-    }
     let facts = Facts::of(&head.headers);
-    let profile = &core.world.profile;
-    if let Some(rule) = profile.context_free(name, head.method.as_str(), head.uri.path()) {
-        return Box::pin(context_free::handle(
-            core, connection, service, head, facts, incoming, rule,
-        ))
-        .await;
-    }
-    match find_flow(core, connection.tag.role, service, &mut head.headers, facts) {
-        Ok(None) if replicated::concerns(core, name, head.uri.path()) => {
-            core.counters.add(Counted::Plain);
-            Box::pin(planned(
-                core,
-                connection,
-                service,
-                head,
-                facts,
-                incoming,
-                Flow::Alone,
+    async move {
+        let Some(service) = core.service(name) else {
+            let detail = format!("service `{name}` is no longer configured at this site");
+            return answer::problem(&Problem::new(Code::ShuttingDown, detail).of(name));
+        };
+        if operation::is_asked(core, &head) {
+            return Box::pin(operation::answer(core, &head)).await;
+        }
+        let profile = &core.world.profile;
+        if let Some(rule) = profile.context_free(name, head.method.as_str(), head.uri.path()) {
+            return Box::pin(context_free::handle(
+                core, connection, service, head, facts, incoming, rule,
             ))
-            .await
+            .await;
         }
-        Ok(None) => plain(core, connection, service, head, facts, incoming, None).await,
-        Ok(Some(flow)) => {
-            core.counters.add(Counted::Scoped);
-            Box::pin(planned(core, connection, service, head, facts, incoming, flow)).await
+        match find_flow(core, connection.tag.role, service, &mut head.headers, facts) {
+            Ok(None) if replicated::concerns(core, name, head.uri.path()) => {
+                core.counters.add(Counted::Plain);
+                let flow = Flow::Alone;
+                Box::pin(planned(core, connection, service, head, facts, incoming, flow)).await
+            }
+            Ok(None) => plain(core, connection, service, head, facts, incoming, None).await,
+            Ok(Some(flow)) => {
+                core.counters.add(Counted::Scoped);
+                Box::pin(planned(core, connection, service, head, facts, incoming, flow)).await
+            }
+            Err(problem) => core.refuse(&problem),
         }
-        Err(problem) => core.refuse(&problem),
     }
 }
 
@@ -179,7 +173,7 @@ async fn planned(
     let view = WorldView::new(&core.world, core.shared.distances.load_full());
     let scope = job.carried().map(|carried| &carried.scope);
     let plan = match cheops_plan::plan(&service.name, job.verb, scope, &view) {
-        Ok(plan) if job.is_effect_free() => context_free::at_one_site(plan, &view),
+        Ok(plan) if job.is_effect_free() => cheops_plan::at_one_site(plan, &view),
         Ok(plan) => plan,
         Err(refusal) => return core.refuse(&refusal.to_problem()),
     };
@@ -208,12 +202,14 @@ pub(crate) fn job(
         (Role::Internal, _) | (Role::Shared, Flow::Joins(_)) => Caller::Service,
         _ => Caller::User,
     };
-    Ok((Job::new(core.clone(), service.clone(), head, flow, caller), wish))
+    let mut job = Job::new(core.clone(), service.clone(), head, flow, caller);
+    job.is_tls = connection.is_tls;
+    Ok((job, wish))
 }
 
 /// Passes a request on. The answer to a question that is remembered is kept, and given when the service
 /// cannot be reached.
-pub(crate) async fn plain(
+pub(crate) fn plain(
     core: &Core,
     connection: &Connection<Arc<Tag>>,
     service: &Service,
@@ -221,48 +217,56 @@ pub(crate) async fn plain(
     facts: Facts,
     incoming: Incoming,
     question: Option<Box<Question>>,
-) -> Response<Body> {
+) -> impl Future<Output = Response<Body>> {
     core.counters.add(Counted::Plain);
     let wish = Wish::take(&mut head, facts, &incoming);
-    if let Err(problem) = head::prepare(&mut head, facts, service, sender(connection)) {
-        return core.refuse(&problem);
+    async move {
+        if let Err(problem) = head::prepare(&mut head, facts, service, sender(connection)) {
+            return core.refuse(&problem);
+        }
+        let method = head.method.clone();
+        let (body, progress) = Body::from(incoming).watch();
+        let timeout_ms = core.limits().upstream_timeout_ms;
+        let sending = pin!(async {
+            if let Some(wish) = wish {
+                return Box::pin(tunnel::plain(core, service, head, wish, connection.hold())).await;
+            }
+            let upstream = service.upstream_for(&mut head.headers);
+            let mut response = upstream.send(Request::from_parts(head, body)).await?;
+            head::clean_response(response.headers_mut());
+            Ok(response)
+        });
+        let error = match core.clock.timeout_idle(timeout_ms, progress, sending).await {
+            Ok(Ok(response)) => {
+                return match question {
+                    Some(question) => core.shared.discovery.keep(*question, response, core.limits()),
+                    None => response,
+                };
+            }
+            Ok(Err(error)) => error,
+            Err(Expired) => {
+                Limit::UpstreamTimeout.hit();
+                SendError::timeout(timeout_ms)
+            }
+        };
+        unanswered(core, service, &method, &error, question.as_deref())
     }
-    let method = head.method.clone();
-    let (body, progress) = Body::from(incoming).watch();
-    let timeout_ms = core.limits().upstream_timeout_ms;
-    let sending = pin!(async {
-        if let Some(wish) = wish {
-            return Box::pin(tunnel::plain(core, service, head, wish, connection.hold())).await;
-        }
-        let upstream = service.upstream_for(&mut head.headers);
-        let mut response = upstream.send(Request::from_parts(head, body)).await?;
-        head::clean_response(response.headers_mut());
-        Ok(response)
-    });
-    let error = match core.clock.timeout_idle(timeout_ms, progress, sending).await {
-        Ok(Ok(response)) => {
-            return match question {
-                Some(question) => core.shared.discovery.keep(*question, response, core.limits()),
-                None => response,
-            };
-        }
-        Ok(Err(error)) => error,
-        Err(Expired) => {
-            Limit::UpstreamTimeout.hit();
-            SendError::timeout(timeout_ms)
-        }
-    };
-    // Not on the fast path any more: the answer says what is known about execution.
+}
+
+/// The answer in place of the service's. Not on the fast path any more: it says what is known about execution.
+fn unanswered(
+    core: &Core,
+    service: &Service,
+    method: &Method,
+    error: &SendError,
+    question: Option<&Question>,
+) -> Response<Body> {
+    let here = &core.world.site;
     if error.outcome == Outcome::NotExecuted
-        && let Some(mut stale) = question.and_then(|question| core.shared.discovery.recall(&question))
+        && let Some(mut stale) = question.and_then(|question| core.shared.discovery.recall(question))
     {
         core.counters.add(Counted::Recalled);
-        answer::put_failure(
-            &mut stale,
-            &core.world.site,
-            error.outcome,
-            Code::UpstreamUnreachable,
-        );
+        answer::put_failure(&mut stale, here, error.outcome, Code::UpstreamUnreachable);
         return stale;
     }
     core.counters.add(Counted::Problems);
@@ -271,12 +275,8 @@ pub(crate) async fn plain(
     } else {
         VerbClass::Action
     };
-    let here = &core.world.site;
-    answer::failure(
-        &answer::upstream_problem(&error, here, &service.name, verb),
-        here,
-        error.outcome,
-    )
+    let problem = answer::upstream_problem(error, here, &service.name, verb);
+    answer::failure(&problem, here, error.outcome)
 }
 
 fn sender(connection: &Connection<Arc<Tag>>) -> Sender<'_> {

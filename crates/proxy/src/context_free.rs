@@ -6,8 +6,8 @@ use std::{rc::Rc, sync::Arc};
 
 use cheops_glue::{ByCredential, ContextFree};
 use cheops_net::{Body, Connection};
-use cheops_plan::{View as _, nearest_first, plan};
-use cheops_types::{Code, Outcome, Plan, Problem, VerbClass, Visit, headers};
+use cheops_plan::{at_one_site, plan};
+use cheops_types::{Code, Outcome, Plan, Problem, SiteName, VerbClass, Visit, headers};
 use http::{Response, header::ACCEPT_ENCODING, request};
 use hyper::body::Incoming;
 
@@ -36,7 +36,7 @@ pub(crate) async fn handle(
 ) -> Response<Body> {
     client_port::strip_users_keys(core, connection.tag.role, &mut head.headers, facts);
     let question = if rule.is_remembered {
-        Question::of(&service.name, &head)
+        Question::of(&service.name, &head, connection.subject.is_some())
     } else {
         None
     };
@@ -151,8 +151,35 @@ fn by_credential(
         }
         return Err(problem);
     }
-    let first = workflows.into_iter().zip(plans).next();
-    Ok(first.map(|(workflow, plan)| (Flow::Joins(workflow), plan)))
+    let Some((workflow, plan)) = workflows.into_iter().zip(plans).next() else {
+        return Ok(None);
+    };
+    if let Some(site) = disbelieved(&plan, &core.world.unbelieved) {
+        return Err(Problem::new(
+            Code::CallerRefused,
+            format!(
+                "service `{}` of site `{site}` may not say here whose `{}` it is: the `vouch` of that site is `none`",
+                service.name, by.credential
+            ),
+        )
+        .of(&service.name));
+    }
+    Ok(Some((Flow::Joins(workflow), plan)))
+}
+
+/// Whoever answers such a request tells this site's services who a caller is: the first site that would and that
+/// is not believed about callers.
+fn disbelieved<'p>(plan: &'p Plan, unbelieved: &[SiteName]) -> Option<&'p SiteName> {
+    match plan {
+        Plan::Local => None,
+        Plan::Forward(site) => Some(site).filter(|site| unbelieved.contains(site)),
+        Plan::Gather(sites) | Plan::Replicate { sites, .. } | Plan::Cross(sites) => {
+            sites.iter().find(|site| unbelieved.contains(site))
+        }
+        Plan::Fallback(members) | Plan::FirstOf(members) => {
+            members.iter().find_map(|member| disbelieved(member, unbelieved))
+        }
+    }
 }
 
 fn ambiguous(service: &Service, by: &ByCredential) -> Problem {
@@ -179,25 +206,30 @@ fn at_once(
     Ok(at_one_site(plan, &view))
 }
 
-/// In place of several sites at once: this one if it is among them, else the nearest.
-pub(crate) fn at_one_site(plan: Plan, view: &WorldView<'_>) -> Plan {
-    match plan {
-        Plan::Gather(mut sites) | Plan::Replicate { mut sites, .. } | Plan::Cross(mut sites) => {
-            nearest_first(&mut sites, view);
-            match sites.into_iter().next() {
-                Some(site) if site != *view.here() => Plan::Forward(site),
-                _ => Plan::Local,
-            }
-        }
-        Plan::Fallback(members) => Plan::Fallback(at_one_site_each(members, view)),
-        Plan::FirstOf(members) => Plan::FirstOf(at_one_site_each(members, view)),
-        Plan::Local | Plan::Forward(_) => plan,
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn at_one_site_each(members: Vec<Plan>, view: &WorldView<'_>) -> Vec<Plan> {
-    members
-        .into_iter()
-        .map(|member| at_one_site(member, view))
-        .collect()
+    #[test]
+    fn a_site_whose_word_counts_nothing_is_not_asked_who_a_caller_is() {
+        let site = |name| SiteName::new(name).unwrap();
+        let forward = |name| Plan::Forward(site(name));
+        let unbelieved = [site("far")];
+        for plan in [
+            Plan::Local,
+            forward("near"),
+            Plan::Fallback(vec![Plan::Local, forward("near")]),
+        ] {
+            assert_eq!(disbelieved(&plan, &unbelieved), None, "{plan:?}");
+        }
+        for plan in [
+            forward("far"),
+            Plan::FirstOf(vec![
+                Plan::Local,
+                Plan::Fallback(vec![forward("near"), forward("far")]),
+            ]),
+        ] {
+            assert_eq!(disbelieved(&plan, &unbelieved), Some(&site("far")), "{plan:?}");
+        }
+    }
 }

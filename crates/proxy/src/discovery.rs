@@ -35,11 +35,13 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    pub(crate) fn of(service: &ServiceName, head: &request::Parts) -> Option<Self> {
+    /// None for a question of somebody in particular: with a credential, or over a connection with a certificate.
+    pub(crate) fn of(service: &ServiceName, head: &request::Parts, has_certificate: bool) -> Option<Self> {
         let headers = &head.headers;
-        let has_credential = [AUTHORIZATION, AUTH_TOKEN, COOKIE]
-            .iter()
-            .any(|name| headers.contains_key(name));
+        let has_credential = has_certificate
+            || [AUTHORIZATION, AUTH_TOKEN, COOKIE]
+                .iter()
+                .any(|name| headers.contains_key(name));
         if head.method != Method::GET || has_credential {
             return None;
         }
@@ -259,7 +261,11 @@ mod tests {
             request = request.header(*name, *value);
         }
         let (head, ()) = request.body(()).unwrap().into_parts();
-        Question::of(&ServiceName::new("B").unwrap(), &head)
+        Question::of(&service(), &head, false)
+    }
+
+    fn service() -> ServiceName {
+        ServiceName::new("B").unwrap()
     }
 
     fn answer(status: u16, body: &str, headers: &[(&'static str, &'static str)]) -> Response<Body> {
@@ -306,6 +312,9 @@ mod tests {
         for name in ["authorization", "x-auth-token", "cookie"] {
             assert_eq!(question("/", &[(name, "secret")]), None, "{name}");
         }
+        let (head, ()) = Request::get("/").body(()).unwrap().into_parts();
+        assert!(Question::of(&service(), &head, false).is_some());
+        assert_eq!(Question::of(&service(), &head, true), None, "a certificate");
         for (name, value) in [
             ("set-cookie", "a=b"),
             ("cache-control", "max-age=0, no-store"),

@@ -45,6 +45,8 @@ pub(crate) struct Job {
     /// Cleaned, in origin form, with this hop in `Via`.
     pub(crate) head: request::Parts,
     pub(crate) caller: Caller,
+    /// Whether it came through TLS.
+    pub(crate) is_tls: bool,
     /// What replication has to do with the request; mostly nothing.
     pub(crate) concern: Option<Concern>,
     flow: Flow,
@@ -71,6 +73,7 @@ impl Job {
             list,
             head,
             caller,
+            is_tls: false,
             concern: None,
             flow,
             begun: OnceCell::new(),

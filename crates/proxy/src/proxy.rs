@@ -150,7 +150,8 @@ impl Handler for Proxy {
         let core = self.core();
         let is_head = request.method() == Method::HEAD;
         let is_endless = is_endless(&core, &connection.tag, &request);
-        // The state of a plain request stays small: everything else is boxed.
+        // The state of a plain request stays small: everything else is boxed, and what it goes through are
+        // blocks, because an `async fn` has room for its arguments twice.
         let mut response = match (connection.tag.role, &connection.tag.service) {
             (Role::Peer, _) => Box::pin(peer_port::handle(&core, &connection, request)).await,
             (_, Some(service)) => client_port::handle(&core, &connection, service, request).await,
@@ -167,11 +168,8 @@ impl Handler for Proxy {
 
 /// Whether the glue says that the answer does not end by itself.
 fn is_endless(core: &Core, tag: &Tag, request: &Request<Incoming>) -> bool {
-    let named = request.headers().get(headers::PEER_SERVICE);
-    let service = match &tag.service {
-        Some(service) => Some(service.as_str()),
-        None => named.and_then(|name| name.to_str().ok()),
-    };
+    let named = || request.headers().get(headers::PEER_SERVICE)?.to_str().ok();
+    let service = tag.service.as_deref().or_else(named);
     let (profile, uri) = (&core.world.profile, request.uri());
     service.is_some_and(|service| profile.is_stream(service, uri.path(), uri.query()))
 }

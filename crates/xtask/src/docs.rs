@@ -61,7 +61,7 @@ pub(crate) fn run(repo: &Repo) -> Result<ExitCode> {
     })
 }
 
-/// Runs the ```` ```console real ```` blocks of a page; returns how many commands ran and what is not as the page says.
+/// Runs a page with its ```` ```console real ```` blocks; returns how many commands ran and what is not as it says.
 pub(crate) fn play_real(repo: &Repo, page: &str, stage: Stage) -> Result<(usize, Vec<Finding>)> {
     let mut runner = Runner::new(&stage.program_dir)?;
     runner.stage = Some(stage);
@@ -75,7 +75,7 @@ struct Runner {
     path: OsString,
     /// Started when the first block needs it.
     demo: Option<Demo>,
-    /// There for the pages that need a suite: then only their blocks run.
+    /// There for the pages that need a suite.
     stage: Option<Stage>,
     findings: Vec<Finding>,
     ran: usize,
@@ -120,11 +120,11 @@ impl Runner {
             };
             for step in &session.steps {
                 let found = match (session.mode, &self.stage) {
-                    (Mode::Real, Some(_)) | (Mode::Check | Mode::Demo, None) => {
+                    (Mode::Check, _) | (Mode::Demo, None) | (Mode::Real, Some(_)) => {
                         self.play(&session, step, dir.path())?
                     }
                     (Mode::Shown | Mode::Real, None) => self.ask(step, dir.path())?,
-                    (_, Some(_)) => None,
+                    (Mode::Shown | Mode::Demo, Some(_)) => None,
                 };
                 self.findings
                     .extend(found.map(|what| Finding::new(file, step.line, what)));

@@ -3,6 +3,7 @@
 use std::{fmt::Write as _, future::Future, pin::Pin, sync::Arc, time::Instant};
 
 use arc_swap::ArcSwap;
+use cheops_glue::{Effect, Profile};
 use cheops_mesh::Pulses;
 use cheops_node::Operator;
 use cheops_proxy::{Counted, Role, Shared, WorldView};
@@ -160,11 +161,23 @@ impl Source for Agent {
                 Some(read(text, &limits, Some(&view)).map_err(|diagnostics| diagnostics.to_problem(text))?)
             }
         };
-        let path = request.path.split('?').next().unwrap_or_default();
+        let (path, query) = match request.path.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (&*request.path, None),
+        };
         let identity = world.profile.identify(service, &request.method, path);
-        let explained = cheops_plan::explain(service, identity.verb, scope.as_ref(), &view)
+        let mut explained = cheops_plan::explain(service, identity.verb, scope.as_ref(), &view)
             .map_err(|refusal| refusal.to_problem())?;
+        if let Some(why) = why_one_site(&world.profile, service, &request.method, path, query) {
+            explained = explained.at_one_site(why, &view);
+        }
         let mut notes = explained.reasons;
+        if matches!(explained.plan, Plan::Gather(_)) && world.profile.is_stream(service, path, query) {
+            notes.push(
+                "the answer does not end and cannot be gathered: the request is answered with 501 not_available"
+                    .to_owned(),
+            );
+        }
         let strong = Consistency::Strong;
         if matches!(&explained.plan, Plan::Replicate { consistency, .. } if *consistency == strong)
             || matches!(explained.plan, Plan::Cross(_))
@@ -201,4 +214,32 @@ impl Source for Agent {
             result.await.map_err(|_| stopping())?
         })
     }
+}
+
+/// Why a request needs no more than one site, whatever its scope.
+fn why_one_site(
+    profile: &Profile,
+    service: &ServiceName,
+    method: &str,
+    path: &str,
+    query: Option<&str>,
+) -> Option<&'static str> {
+    if let Some(rule) = profile.context_free(service, method, path) {
+        return Some(if rule.workflow.is_some() {
+            "it belongs to no workflow but the one whose credential it is about"
+        } else {
+            "it belongs to no workflow"
+        });
+    }
+    if profile.is_effect_free(service, method, path) {
+        return Some("it changes nothing");
+    }
+    let address = profile.address(service, path)?;
+    if address.effect(method, None) == Effect::Read {
+        return None;
+    }
+    if address.rules().is_effect_free(query) {
+        return Some("it changes nothing");
+    }
+    (address.effect(method, None) == Effect::Free).then_some("it is for one replica and is not recorded")
 }

@@ -12,11 +12,14 @@ application = "listing"
 
 [services.B]
 context-free = ["/version"]
+effect-free = ["POST /reviews"]
 stream = ["?watch"]
 
 [[services.B.resources]]
 kind = "pod"
 collection = "/pods"
+effect-free = ["dryRun"]
+actions = [{ path = "/attach", as = "local" }]
 [services.B.resources.list]
 items = "/items"
 provenance = "/metadata/annotations/site"
@@ -260,6 +263,54 @@ async fn links_lead_through_the_lists_of_all_sites() {
         let more = ["d", "e", "f"].map(|id| format!("\"{id}\"@\"site2\""));
         assert_eq!(seen, [expect, more].concat());
     }
+}
+
+#[tokio::test]
+async fn links_of_a_listener_with_tls_lead_back_to_it() {
+    let services = [paged(&["a", "b", "c"]), paged(&["d", "e", "f"])];
+    let mesh = Mesh::of(2)
+        .glue(GLUE)
+        .tls("B")
+        .upstream(1, "B", services[0].addr())
+        .upstream(2, "B", services[1].addr())
+        .start()
+        .await;
+    let call = get(mesh.b(1), "/servers?limit=2").scope(BOTH).tls(mesh.tls());
+    for call in [call.clone(), call.http2()] {
+        let answer = call.await.is(200).json();
+        let next = answer["servers_links"][0]["href"].as_str().unwrap();
+        assert!(next.starts_with("https://"), "{next}");
+    }
+}
+
+#[tokio::test]
+async fn what_one_site_is_enough_for_is_explained_so() {
+    let services = [pods(&["a"], false), pods(&["b"], false)];
+    let mesh = mesh(&services).await;
+    let site = mesh.site(1);
+    for (method, path, scope, plan) in [
+        ("GET", "/version", BOTH, "local"),
+        ("GET", "/version", "site2", "forward"),
+        ("POST", "/reviews", BOTH, "local"),
+        ("POST", "/pods?dryRun=All", BOTH, "local"),
+        ("POST", "/pods/a/attach", BOTH, "local"),
+        ("POST", "/pods", BOTH, "replicate"),
+        ("GET", "/pods?dryRun=All", BOTH, "gather"),
+    ] {
+        let told = site.plan("B", method, path, scope).await;
+        assert!(told.starts_with(plan), "{method} {path} {scope}: {told}");
+    }
+    let request = json!({ "service": "B", "path": "/version", "scope": BOTH });
+    let explained = site.tell("/v1/explain", &request).await;
+    assert_eq!(
+        explained["notes"],
+        json!([
+            "it belongs to no workflow: one site is enough, this one if it is among them, else the nearest"
+        ])
+    );
+    let request = json!({ "service": "B", "path": "/pods?watch=1", "scope": BOTH });
+    let notes = site.tell("/v1/explain", &request).await["notes"].to_string();
+    assert!(notes.contains("does not end"), "{notes}");
 }
 
 #[tokio::test]

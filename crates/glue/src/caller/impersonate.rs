@@ -12,27 +12,45 @@ pub struct Impersonate {
     pub implied_groups: Vec<String>,
 }
 
+/// In whose name a request is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    /// In its sender's own.
+    Sender,
+    Other(Caller),
+    /// An application may read it in more than one way: several names, or none.
+    Unclear,
+}
+
 impl Impersonate {
     /// Whether a header, in lower case, says in whose name a request is made.
     pub fn has(&self, header: &str) -> bool {
         header == self.user || header == self.group
     }
 
-    /// In whose name a request is made, if not in its sender's own. Header names are compared without case.
-    pub fn named<'h>(&self, headers: impl IntoIterator<Item = (&'h str, &'h [u8])>) -> Option<Caller> {
-        let mut user = None;
-        let mut groups = Vec::new();
+    /// In whose name a request is made. Header names are compared without case.
+    pub fn named<'h>(&self, headers: impl IntoIterator<Item = (&'h str, &'h [u8])>) -> Named {
+        let (mut users, mut groups) = (Vec::new(), Vec::new());
         for (name, value) in headers {
-            let Ok(text) = std::str::from_utf8(value) else {
-                continue;
+            let names = match name {
+                name if name.eq_ignore_ascii_case(&self.user) => &mut users,
+                name if name.eq_ignore_ascii_case(&self.group) => &mut groups,
+                _ => continue,
             };
-            if name.eq_ignore_ascii_case(&self.user) {
-                user = Some(text.to_owned());
-            } else if name.eq_ignore_ascii_case(&self.group) {
-                groups.push(text.to_owned());
+            match std::str::from_utf8(value) {
+                Ok(text) => names.push(text.to_owned()),
+                Err(_) => return Named::Unclear,
             }
         }
-        Some(Caller { user: user?, groups })
+        let caller = match (users.pop(), users.is_empty()) {
+            (None, _) if groups.is_empty() => return Named::Sender,
+            (Some(user), true) => Caller { user, groups },
+            _ => return Named::Unclear,
+        };
+        match caller.unsayable() {
+            None => Named::Other(caller),
+            Some(_) => Named::Unclear,
+        }
     }
 
     /// The headers of a request in a caller's name. The implied groups are among them: some applications add

@@ -101,8 +101,27 @@ fn a_name_in_headers_and_back() {
     let sent = headers
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_bytes()));
-    assert_eq!(impersonate.named(sent), Some(ann));
-    assert_eq!(impersonate.named([("act-group", &b"dev"[..])]), None);
+    assert_eq!(impersonate.named(sent), Named::Other(ann));
+    assert_eq!(impersonate.named([("act", &b"ann"[..])]), Named::Sender);
+}
+
+#[test]
+fn a_name_that_can_be_read_in_two_ways_is_none() {
+    let profile = profile();
+    let impersonate = profile.caller("A").unwrap().impersonate.as_ref().unwrap();
+    for headers in [
+        // The application takes the first, and one that is empty for none.
+        &[("act-user", "ann"), ("Act-User", "root")][..],
+        &[("act-user", ""), ("act-user", "root")],
+        &[("act-user", "")],
+        &[("act-user", " root")],
+        &[("act-user", "ann"), ("act-group", "\tsys:masters")],
+        &[("act-group", "dev")],
+    ] {
+        let sent = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
+        assert_eq!(impersonate.named(sent), Named::Unclear, "{headers:?}");
+    }
+    assert_eq!(impersonate.named([("act-user", &b"\xff"[..])]), Named::Unclear);
 }
 
 #[test]
@@ -112,6 +131,26 @@ fn privileges_are_told_by_their_beginnings() {
     assert!(rules.privileges(&caller("ann", &["dev", "sys:all"])).is_empty());
     let root = caller("sys:root", &["sys:masters", "dev"]);
     assert_eq!(rules.privileges(&root), ["sys:root", "sys:masters"]);
+}
+
+#[test]
+fn nobody_is_believed_about_a_name_that_reaches_the_application_as_another() {
+    let profile = profile();
+    let rules = profile.caller("A").unwrap();
+    let everything = ["*".to_owned()];
+    for (user, group) in [
+        ("ann", " sys:masters"),
+        ("ann", "sys:masters\t"),
+        (" sys:root", "dev"),
+        ("", "dev"),
+    ] {
+        let unvouched = caller(user, &[group]);
+        assert!(
+            rules.unvouched(&unvouched, &everything).is_some(),
+            "{unvouched:?}"
+        );
+    }
+    assert_eq!(rules.unvouched(&caller("ann b", &["", "c d"]), &[]), None);
 }
 
 #[test]

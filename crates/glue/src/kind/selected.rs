@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use crate::selector::{Selector, is_every};
 
-/// Removes what is selected, and says whether there was anything.
+/// Removes what is selected, and says whether there was anything. A list or an object of which nothing is left goes
+/// too: where nothing was to be removed from it, it would not be there.
 pub(super) fn remove(value: &mut Value, selector: &Selector) -> bool {
     remove_at(value, selector.steps(), selector)
 }
@@ -20,12 +21,15 @@ fn remove_at(value: &mut Value, steps: &[String], selector: &Selector) -> bool {
             members.retain(|name, value| !((every || name == step) && selector.selects(value)));
             members.len() < before
         }
-        Value::Object(members) if every => members
-            .values_mut()
-            .fold(false, |removed, value| remove_at(value, rest, selector) | removed),
-        Value::Object(members) => members
-            .get_mut(step)
-            .is_some_and(|value| remove_at(value, rest, selector)),
+        Value::Object(members) => {
+            let mut removed = false;
+            members.retain(|name, inner| {
+                let here = (every || name == step) && remove_at(inner, rest, selector);
+                removed |= here;
+                !(here && is_empty(inner))
+            });
+            removed
+        }
         Value::Array(elements) if every && rest.is_empty() => {
             let before = elements.len();
             elements.retain(|element| !selector.selects(element));
@@ -38,8 +42,16 @@ fn remove_at(value: &mut Value, steps: &[String], selector: &Selector) -> bool {
     }
 }
 
-/// Puts what is selected in `from` at the same places of `into`. Elements of arrays belong together by their
-/// places.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(elements) => elements.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => false,
+    }
+}
+
+/// Puts what is selected in `from` at the same places of `into`, from which it was removed. Elements of arrays
+/// belong together by their places.
 pub(super) fn graft(into: &mut Value, from: &Value, selector: &Selector) {
     graft_at(into, from, selector.steps(), selector);
 }
@@ -63,6 +75,13 @@ fn graft_at(into: &mut Value, from: &Value, steps: &[String], selector: &Selecto
                 }
             }
         }
+        (Value::Array(into), Value::Array(from)) if is_every(step) && rest.is_empty() => {
+            for (place, element) in from.iter().enumerate() {
+                if selector.selects(element) {
+                    into.insert(place.min(into.len()), element.clone());
+                }
+            }
+        }
         (Value::Array(into), Value::Array(from)) if is_every(step) => {
             for (into, from) in into.iter_mut().zip(from) {
                 graft_at(into, from, rest, selector);
@@ -72,11 +91,20 @@ fn graft_at(into: &mut Value, from: &Value, steps: &[String], selector: &Selecto
     }
 }
 
-/// What the steps lead to and the objects around it, nothing else.
+/// What the steps lead to and what is around it, nothing else; none if it is in an element of a list, which
+/// would not be whole.
 fn only(value: &Value, steps: &[String], selector: &Selector) -> Option<Value> {
     let Some((step, rest)) = steps.split_first() else {
         return selector.selects(value).then(|| value.clone());
     };
+    if let (Value::Array(elements), true, []) = (value, is_every(step), rest) {
+        let kept: Vec<_> = elements
+            .iter()
+            .filter(|it| selector.selects(it))
+            .cloned()
+            .collect();
+        return (!kept.is_empty()).then_some(Value::Array(kept));
+    }
     let members = value.as_object()?.iter();
     let named = members.filter(|(name, _)| is_every(step) || *name == step);
     let kept: serde_json::Map<_, _> = named

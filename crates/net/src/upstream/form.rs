@@ -1,6 +1,9 @@
 //! One request in the forms of both versions of HTTP.
 
-use http::{HeaderValue, Method, Request, Uri, Version, header, request, uri::PathAndQuery};
+use http::{
+    HeaderValue, Method, Request, Uri, Version, header, request,
+    uri::{Authority, PathAndQuery, Scheme},
+};
 use http_body::Body as _;
 
 use crate::{Body, SendError, SendErrorKind};
@@ -45,13 +48,18 @@ pub(super) fn http2(
     }
     let host = request.headers_mut().remove(header::HOST);
     let host = host.as_ref().and_then(|host| host.to_str().ok());
-    let path = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
-    let uri = Uri::builder()
-        .scheme(if is_tls { "https" } else { "http" })
-        .authority(host.map_or_else(default_authority, str::to_owned))
-        .path_and_query(path)
-        .build()
-        .map_err(|error| SendError::not_executed(SendErrorKind::Connect, error.to_string()))?;
+    let authority = match host {
+        Some(host) => Authority::try_from(host),
+        None => Authority::try_from(default_authority()),
+    };
+    let not_sent = |detail| SendError::not_executed(SendErrorKind::Connect, detail);
+    let mut parts = std::mem::take(request.uri_mut()).into_parts();
+    parts.scheme = Some(if is_tls { Scheme::HTTPS } else { Scheme::HTTP });
+    parts.authority = Some(authority.map_err(|error| not_sent(error.to_string()))?);
+    parts
+        .path_and_query
+        .get_or_insert_with(|| PathAndQuery::from_static("/"));
+    let uri = Uri::from_parts(parts).map_err(|error| not_sent(error.to_string()))?;
     *request.uri_mut() = uri;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The caller of a write, before anything of it is recorded.
 
 use bytes::Bytes;
-use cheops_glue::{CallerRules, Verified};
+use cheops_glue::{CallerRules, Named, Verified};
 use cheops_plan::Write;
 use cheops_replica::Secret;
 use cheops_types::{Caller, ServiceName};
@@ -22,6 +22,13 @@ pub(crate) async fn sponsor(core: &Core, kept: &Kept, credential: Option<&Secret
     let service = &kept.set.record().service;
     let opened = credential.and_then(|sealed| secret::open(&core.key, sealed).ok());
     if let Some(opened) = opened {
+        // No application has been asked whether its holder may speak in another's name.
+        let profile = core.surroundings.profile();
+        let rules = profile.caller(service)?;
+        let tells_caller = |name: &str| rules.tells_caller(&name.to_ascii_lowercase());
+        if opened.headers.iter().any(|(name, _)| tells_caller(name)) {
+            return None;
+        }
         return identify(core, service, &opened.headers).await;
     }
     let Vouched { by, caller } = last_writer(kept)?;
@@ -37,8 +44,10 @@ async fn identify(core: &Core, service: &ServiceName, headers: &[(String, Bytes)
     let rules = profile.caller(service)?;
     let pairs = headers.iter().map(|(name, value)| (name.as_str(), &value[..]));
     // Whether the sender may speak in that name, the application decides before anything is recorded.
-    if let Some(named) = rules.impersonate.as_ref().and_then(|names| names.named(pairs)) {
-        return Some(named);
+    match rules.impersonate.as_ref().map(|names| names.named(pairs)) {
+        Some(Named::Other(named)) => return Some(named),
+        Some(Named::Unclear) => return None,
+        Some(Named::Sender) | None => {}
     }
     if let Some(certified) = certified(rules, headers) {
         return Some(certified);

@@ -8,7 +8,7 @@ use super::{OnBehalf, Vouched};
 use crate::{
     core::Core,
     ports::Access,
-    secret::{self, Headers},
+    secret::{self, Headers, Opened},
 };
 
 /// What is sent, beside what the request itself says.
@@ -34,6 +34,13 @@ pub(crate) fn voice(core: &Core, profile: &Profile, set: &Record, on_behalf: &On
     let opened = opened.and_then(|sealed| secret::open(&core.key, sealed).ok());
     let is_supplied = opened.as_ref().is_some_and(|opened| opened.is_supplied);
     let why = match (&on_behalf.caller, rules.and_then(named)) {
+        // Whether its sender may speak in that name is for the application to say, and here it may not have said
+        // it yet: the first attempt may have ended without an answer.
+        (Some(vouched), Some((_, impersonate)))
+            if vouched.by == core.site && names_another(impersonate, opened.as_ref()) =>
+        {
+            None
+        }
         (Some(vouched), Some((rules, impersonate))) if !is_supplied => {
             let access = core.surroundings.access(&set.service);
             match may_speak(core, rules, &access, set, vouched) {
@@ -58,6 +65,14 @@ fn named(rules: &CallerRules) -> Option<(&CallerRules, &Impersonate)> {
     Some((rules, rules.impersonate.as_ref()?))
 }
 
+/// Whether a credential was sent to speak in another's name.
+fn names_another(impersonate: &Impersonate, opened: Option<&Opened>) -> bool {
+    let headers = opened.map_or(&[][..], |opened| &opened.headers);
+    headers
+        .iter()
+        .any(|(name, _)| impersonate.has(&name.to_ascii_lowercase()))
+}
+
 /// The site's own credential, if it may be used for this caller; else what stands against it.
 fn may_speak(
     core: &Core,
@@ -73,6 +88,11 @@ fn may_speak(
             "this site has no credential of its own to speak for `{user}`: set `credential` in [services.{service}]"
         ));
     };
+    if let Some(name) = caller.unsayable() {
+        return Err(format!(
+            "`{name}` would reach service `{service}` as another name: it cannot be spoken for"
+        ));
+    }
     if *by != core.site {
         if !core.surroundings.believes(by) {
             return Err(format!(

@@ -92,7 +92,10 @@ fn call(core: &Core, kept: &Kept, what: What) -> Release {
     Release::Task(Task::Call(Box::new(Call {
         set: Arc::new(set.record().clone()),
         others: others.cloned().collect(),
-        stand_in: OnBehalf::last_of(kept),
+        stand_in: match &what {
+            What::Look { .. } => OnBehalf::under_way(kept),
+            What::Execute(_) | What::Read { .. } => OnBehalf::last_of(kept),
+        },
         what,
     })))
 }

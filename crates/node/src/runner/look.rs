@@ -2,6 +2,7 @@
 
 use cheops_glue::Sighting;
 use cheops_replica::{Found, LocalId, Record, Token};
+use tracing::debug;
 
 use super::{Hands, render::Order};
 use crate::caller::OnBehalf;
@@ -22,13 +23,15 @@ impl Hands {
         let _place = self.places.acquire().await;
         for _ in 0..PAGES_MAX {
             let mut order = Order::get(search.path.clone());
-            if self.speak(&mut order.headers, set, on_behalf).await.is_err() {
+            if let Err(why) = self.speak(&mut order.headers, set, on_behalf).await {
+                debug!(set = %set.meta, why, "a replica cannot be searched for");
                 return Found::Unknown;
             }
             let Ok(answer) = self.call(&set.service, order, "").await else {
                 return Found::Unknown;
             };
             if answer.status != 200 {
+                debug!(set = %set.meta, path = search.path, status = answer.status, "a search was refused");
                 return Found::Unknown;
             }
             match search.read(answer.body) {

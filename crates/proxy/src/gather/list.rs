@@ -8,7 +8,7 @@ use cheops_net::Body;
 use cheops_types::{Code, Limit, Outcome, Problem, SiteName, Visit};
 use futures_util::{StreamExt as _, stream};
 use http::{
-    HeaderName, HeaderValue, Method, Response, StatusCode, Uri,
+    HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri,
     header::{
         ACCEPT, ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, HOST, IF_MATCH,
         IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, LINK, RANGE,
@@ -66,7 +66,7 @@ pub(super) async fn list(job: &Job, shape: &Arc<ListShape>, sites: &[SiteName], 
         Err(problem) => return Done::problem(problem),
     };
     let query = match GatherQuery::parse(shape, job.head.uri.query(), job.core.limits()) {
-        Ok(query) => query.asked_at(&origin(job), job.head.uri.path()),
+        Ok(query) => query.asked_at(&origin(&job.head.headers, job.is_tls), job.head.uri.path()),
         Err(problem) => return Done::problem(problem),
     };
     let query = match asking.find_foreign(query, sites).await {
@@ -176,10 +176,10 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// Where the caller reached this agent, as far as that is known.
-fn origin(job: &Job) -> String {
-    let text = |name: HeaderName| job.head.headers.get(name).and_then(|value| value.to_str().ok());
-    let scheme = text(FORWARDED_PROTO).unwrap_or("http");
+/// Where the caller reached this agent, as far as that is known: somebody before it may have ended TLS.
+fn origin(headers: &HeaderMap, is_tls: bool) -> String {
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let scheme = text(FORWARDED_PROTO).unwrap_or(if is_tls { "https" } else { "http" });
     text(HOST).map_or_else(String::new, |host| format!("{scheme}://{host}"))
 }
 
@@ -347,4 +347,20 @@ fn not_a_list(job: &Job, given: Vec<Given>) -> Done {
     }
     let best = answers.into_iter().min_by_key(|(rank, _)| *rank);
     one_for_all(job, best.map(|(_, answer)| answer), visits, workflow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_has_the_scheme_that_the_caller_used() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(origin(&headers, true), "");
+        headers.insert(HOST, HeaderValue::from_static("app:8080"));
+        assert_eq!(origin(&headers, false), "http://app:8080");
+        assert_eq!(origin(&headers, true), "https://app:8080");
+        headers.insert(FORWARDED_PROTO, HeaderValue::from_static("https"));
+        assert_eq!(origin(&headers, false), "https://app:8080");
+    }
 }

@@ -168,6 +168,9 @@ pub(super) async fn show(
     let profile = &job.core.world.profile;
     show_urls(profile, &job.service.name, response.headers_mut(), &ids);
     ids.check()?;
+    if is_left_alone(job, path, &response) {
+        return Ok(response);
+    }
     if job.head.method == Method::HEAD {
         // It says how long the body would be, which is not known.
         if is_json(response.headers()) {
@@ -228,6 +231,17 @@ pub(super) async fn show(
     head.headers
         .insert(CONTENT_LENGTH, HeaderValue::from(shown.len()));
     Ok(Response::from_parts(head, Body::full(shown)))
+}
+
+/// Whether a body passes as it comes: it has no end, or nothing in it is another site's word for something here.
+fn is_left_alone(job: &Job, path: &str, response: &Response<Body>) -> bool {
+    let (profile, query) = (&job.core.world.profile, job.head.uri.query());
+    if profile.is_stream(&job.service.name, path, query) {
+        return true;
+    }
+    let is_merged = answer_ids(job) == AnswerIds::Told && job.list.is_some();
+    let address = answered(job, path, response);
+    !is_merged && address.is_some_and(|address| !address.rules().exchanges_ids())
 }
 
 /// What an answer is about. That of an action is about the resource that acted, unless it made something.

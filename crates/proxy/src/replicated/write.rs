@@ -74,6 +74,10 @@ async fn write(job: &mut Job, target: Target, body: WriteBody) -> Done {
 
 /// The body of a request that changes nothing, as it says itself.
 fn without_effect(job: &Job, body: &WriteBody) -> Option<Bytes> {
+    // Other bodies are documents: the application takes such a member of theirs for data.
+    if job.head.method != http::Method::DELETE {
+        return None;
+    }
     let WriteBody::Inline(body) = body else {
         return None;
     };

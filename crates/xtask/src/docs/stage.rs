@@ -2,12 +2,19 @@
 
 use std::{
     ffi::OsString,
+    io::{Read as _, Seek as _},
     os::unix::process::CommandExt as _,
     path::PathBuf,
     process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result};
+
+/// Longer than any command of a page may take, also one that waits for a slow application.
+const TIMEOUT: Duration = Duration::from_secs(180);
+const POLL: Duration = Duration::from_millis(10);
 
 /// Running sites and where they are. What the page's commands leave in the background ends with it.
 pub(crate) struct Stage {
@@ -17,7 +24,7 @@ pub(crate) struct Stage {
     pub(crate) environment: Vec<(String, OsString)>,
     /// As the page writes it, and as it is: addresses, directories. Longer ones first.
     pub(crate) places: Vec<(String, String)>,
-    /// Process groups of commands that end with `&`: a member is left, so that nobody else has the number.
+    /// Process groups of commands that left something in the background: nobody else has the number then.
     groups: Vec<u32>,
 }
 
@@ -47,38 +54,62 @@ impl Stage {
         self.places.iter().fold(text.to_owned(), replace)
     }
 
-    /// Runs a command of the page in a shell that is given its text as last argument.
+    /// Runs a command of the page in a shell that is given its text as last argument. It is over when the shell is,
+    /// also if something in the background goes on.
     pub(super) fn run(
         &mut self,
         shell: &mut Command,
         prelude: &str,
         command: &str,
     ) -> Result<(Option<i32>, String)> {
-        let child = shell
+        // Files: a pipe would stay open as long as what is in the background.
+        let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+        let mut child = shell
             .arg(prelude.to_owned() + &self.to_sites(command))
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stdout(stdout.try_clone()?)
+            .stderr(stderr.try_clone()?)
             .process_group(0)
             .spawn()
             .context("sh cannot be started")?;
-        if command.trim_end().ends_with('&') {
-            self.groups.push(child.id());
+        let group = child.id();
+        let start = Instant::now();
+        let code = loop {
+            match child.try_wait()? {
+                Some(status) => break status.code(),
+                None if start.elapsed() < TIMEOUT => thread::sleep(POLL),
+                None => {
+                    signal(group, "-TERM");
+                    child.wait()?;
+                    break None;
+                }
+            }
+        };
+        if signal(group, "-0") {
+            self.groups.push(group);
         }
-        let output = child.wait_with_output()?;
-        let text = [output.stdout, output.stderr].concat();
-        Ok((output.status.code(), String::from_utf8_lossy(&text).into_owned()))
+        let mut bytes = Vec::new();
+        for file in [&mut stdout, &mut stderr] {
+            file.rewind()?;
+            file.read_to_end(&mut bytes)?;
+        }
+        Ok((code, String::from_utf8_lossy(&bytes).into_owned()))
     }
 }
 
 impl Drop for Stage {
     fn drop(&mut self) {
         for group in &self.groups {
-            // What ended by itself is complained about.
-            let _ = Command::new("sh")
-                .args(["-c", &format!("kill -TERM -{group}")])
-                .stderr(Stdio::null())
-                .status();
+            signal(*group, "-TERM");
         }
     }
+}
+
+/// Whether a process group has a member, which gets the signal.
+fn signal(group: u32, signal: &str) -> bool {
+    let kill = Command::new("sh")
+        .args(["-c", &format!("kill {signal} -{group}")])
+        .stderr(Stdio::null())
+        .status();
+    kill.is_ok_and(|status| status.success())
 }

@@ -123,16 +123,8 @@ impl Mesh {
         Ok(())
     }
 
-    pub(crate) fn sites(&self) -> &[Site] {
-        &self.sites
-    }
-
     pub(crate) fn site(&self, number: usize) -> &Site {
         &self.sites[number - 1]
-    }
-
-    pub(crate) fn site_mut(&mut self, number: usize) -> &mut Site {
-        &mut self.sites[number - 1]
     }
 
     /// Cuts all links from and to a site, and waits until every agent has noticed.
@@ -157,11 +149,6 @@ impl Mesh {
     pub(crate) fn heal(&self) -> Result<()> {
         self.links.values().for_each(Relay::heal);
         (1..=self.sites.len()).try_for_each(|number| self.notice(number, true))
-    }
-
-    /// The link that one site's agent uses to reach another's.
-    pub(crate) fn link(&self, from: usize, to: usize) -> &Relay {
-        &self.links[&(from, to)]
     }
 
     fn links_of(&self, number: usize) -> impl Iterator<Item = &Relay> {
@@ -212,11 +199,6 @@ impl Site {
         let log = self.dir.join("agent.log");
         self.agent = Some(Agent::spawn(&self.program, &self.name, &self.config(), &log)?);
         Ok(())
-    }
-
-    /// Kills the agent, as a crash would.
-    pub(crate) fn kill(&mut self) {
-        self.agent = None;
     }
 
     /// An error if the agent is gone.

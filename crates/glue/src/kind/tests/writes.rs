@@ -38,7 +38,14 @@ name = "/metadata/name"
 generate = "/metadata/generateName"
 upsert = ["PUT", "PATCH application/apply+yaml"]
 preconditions = ["/metadata/version", "/preconditions"]
-site-owned = [{ pointer = "/spec/address", unless = ["None"] }, { pointer = "/spec/addresses", unless = ["None"] }, "/spec/ports/*/node"]
+ignore = ["/notes/seen"]
+site-owned = [
+    { pointer = "/spec/address", unless = ["None"] },
+    { pointer = "/spec/addresses", unless = ["None"] },
+    "/spec/ports/*/node",
+    { pointer = "/spec/volumes/*", where = { "/name" = "token-?????", "/secret/name" = "t-*" } },
+    { pointer = "/spec/containers/*/mounts/*", where = { "/name" = "token-?????", "/path" = "/run/token" } },
+]
 patch = { "application/strategic+json" = "difference", "application/json-patch+json" = "difference", "application/apply+yaml" = "difference" }
 update = { form = "merge" }
 leaving = "/metadata/deleted"
@@ -228,14 +235,78 @@ fn some_values_are_for_all_sites() {
     let object = kind("object");
     let state = |spec: Value| value(&object.portable(&bytes(&json!({"spec": spec}))).unwrap());
     assert_eq!(
-        state(json!({"address": "10.0.0.1", "addresses": ["10.0.0.1"]})),
-        json!({"spec": {}})
+        state(json!({"size": 1, "address": "10.0.0.1", "addresses": ["10.0.0.1"]})),
+        json!({"spec": {"size": 1}})
     );
     let headless = json!({"address": "None", "addresses": ["None"]});
     assert_eq!(state(headless.clone()), json!({"spec": headless}));
     let current = json!({"spec": {"address": "10.0.0.2", "addresses": ["10.0.0.2"]}});
     let update = request(object.overwrite_from("a", &bytes(&json!({"spec": headless})), &bytes(&current)));
     assert_eq!(value(&update.body), json!({"spec": headless}));
+}
+
+#[test]
+fn elements_can_be_one_sites_own() {
+    let object = kind("object");
+    let own =
+        |suffix: &str| json!({"name": format!("token-{suffix}"), "secret": {"name": format!("t-{suffix}")}});
+    let mount = |suffix: &str| json!({"name": format!("token-{suffix}"), "path": "/run/token"});
+    let data = json!({"name": "data"});
+    // Not what the site adds: it looks so in one way only.
+    let near = json!({"name": "token-abcde", "path": "/mine"});
+    let here = json!({"spec": {
+        "volumes": [data, own("aaaaa")],
+        "containers": [{"mounts": [mount("aaaaa")]}, {"mounts": [near, mount("aaaaa")]}],
+    }});
+    let there = json!({"spec": {
+        "volumes": [own("bbbbb"), data],
+        "containers": [{"mounts": [mount("bbbbb")]}, {"mounts": [near, mount("bbbbb")]}],
+    }});
+    let without = json!({"spec": {"volumes": [data], "containers": [{}, {"mounts": [near]}]}});
+    assert_eq!(value(&object.portable(&bytes(&here)).unwrap()), without);
+    let compared = |value| object.comparable(&bytes(value)).unwrap();
+    assert_eq!(compared(&here), compared(&there));
+    assert_eq!(compared(&here), compared(&without));
+    assert_eq!(
+        object.overwrite_from("a", &bytes(&without), &bytes(&here)),
+        Ok(Changed::Nothing)
+    );
+    assert_eq!(
+        object.overwrite_from("a", &bytes(&here), &bytes(&there)),
+        Ok(Changed::Nothing)
+    );
+    let mut more = without.clone();
+    more["spec"]["volumes"] = json!([data, {"name": "logs"}]);
+    let update = request(object.overwrite_from("a", &bytes(&more), &bytes(&there)));
+    assert_eq!(
+        value(&update.body),
+        json!({"spec": {"volumes": [own("bbbbb"), data, {"name": "logs"}]}})
+    );
+    more["spec"]["volumes"] = json!([own("ccccc")]);
+    let update = request(object.overwrite_from("a", &bytes(&more), &bytes(&here)));
+    assert_eq!(value(&update.body), json!({"spec": {"volumes": [own("aaaaa")]}}));
+    assert!(object.merge_needs_current(None, &bytes(&json!({"spec": {"volumes": []}}))));
+    assert!(!object.merge_needs_current(None, &bytes(&json!({"spec": {"replicas": 2}}))));
+}
+
+#[test]
+fn what_nothing_is_left_of_is_as_good_as_absent() {
+    let object = kind("object");
+    let compared = |value| object.comparable(&bytes(&value)).unwrap();
+    let absent = compared(json!({"spec": {"size": 1}}));
+    assert_eq!(
+        compared(json!({"spec": {"size": 1}, "notes": {"seen": true}})),
+        absent
+    );
+    assert_eq!(
+        compared(
+            json!({"spec": {"size": 1, "volumes": [{"name": "token-12345", "secret": {"name": "t-12345"}}]}})
+        ),
+        absent
+    );
+    // These were empty before.
+    assert_ne!(compared(json!({"spec": {"size": 1, "volumes": []}})), absent);
+    assert_ne!(compared(json!({"spec": {"size": 1}, "notes": {}})), absent);
 }
 
 #[test]

@@ -13,9 +13,10 @@ use super::{
     add,
 };
 use crate::{
-    GlueError,
+    GlueError, Pointer,
     kind::{QueryReference, Referred, Rules},
-    selector::Selector,
+    selector::{Selector, is_every},
+    wildcard::Wildcard,
 };
 
 pub(super) fn read(
@@ -24,8 +25,8 @@ pub(super) fn read(
     rules: &mut Rules,
     mentions: &mut Vec<Mention>,
 ) -> Result<(), GlueError> {
-    rules.ignore = read_selectors(resource, "ignore")?;
-    rules.site_owned = read_site_owned(resource)?;
+    rules.ignore = read_choices(resource, "ignore")?;
+    rules.site_owned = read_choices(resource, "site-owned")?;
     rules.links = read_selectors(resource, "links")?;
     for precondition in resource.texts("preconditions")? {
         // No header's name has a slash.
@@ -91,11 +92,10 @@ fn read_selectors(section: &Section<'_>, key: &str) -> Result<Vec<Selector>, Glu
         .collect()
 }
 
-/// Pointers, or `{ pointer = "/spec/address", unless = ["None"] }`.
-fn read_site_owned(resource: &Section<'_>) -> Result<Vec<Selector>, GlueError> {
-    let key = "site-owned";
+/// Pointers, or tables such as `{ pointer = "/spec/address", unless = ["None"] }`.
+fn read_choices(resource: &Section<'_>, key: &str) -> Result<Vec<Selector>, GlueError> {
     let elements = resource.array(key)?.unwrap_or_default().iter();
-    let owned = elements.map(|element| match element.get_ref() {
+    let choices = elements.map(|element| match element.get_ref() {
         DeValue::String(text) => {
             let text = At {
                 value: text.as_ref(),
@@ -104,15 +104,37 @@ fn read_site_owned(resource: &Section<'_>) -> Result<Vec<Selector>, GlueError> {
             selector(resource.source, key, &text)
         }
         DeValue::Table(table) => {
-            let known = ["pointer", "unless"];
-            let owned = Section::open(resource.source, format!("`{key}`"), table, element.span(), &known)?;
-            let selector = selector(resource.source, key, &owned.required_text("pointer")?)?;
-            let texts = owned.texts("unless")?;
-            Ok(selector.unless(texts.iter().map(|text| text.value.to_owned()).collect()))
+            let known = ["pointer", "where", "unless"];
+            let choice = Section::open(resource.source, format!("`{key}`"), table, element.span(), &known)?;
+            let selector = selector(resource.source, key, &choice.required_text("pointer")?)?;
+            let texts = choice.texts("unless")?;
+            let unless = texts.iter().map(|text| text.value.to_owned()).collect();
+            Ok(selector.having(read_where(&choice)?).unless(unless))
         }
         other => Err(resource.wrong_type(key, element, "a list of pointers", other)),
     });
-    owned.collect()
+    choices.collect()
+}
+
+/// What a value has to have: pointers into it, each with a text.
+fn read_where(choice: &Section<'_>) -> Result<Vec<(Pointer, Wildcard)>, GlueError> {
+    let source = choice.source;
+    let wanted = choice.members("where")?.into_iter().map(|(place, value)| {
+        let pointer =
+            Pointer::parse(place.value).map_err(|error| source.error(&place.span, error.to_string()))?;
+        if pointer.steps().iter().any(|step| is_every(step)) {
+            return Err(source
+                .error(&place.span, "`where` looks at one member, not at many")
+                .fix("write a pointer such as `/name`, without `*`; the whole is `\"\"`"));
+        }
+        match value.get_ref() {
+            DeValue::String(text) => Ok((pointer, Wildcard::new(text))),
+            other => Err(choice
+                .wrong_type("where", value, "a table of texts", other)
+                .fix("write `{ \"/name\" = \"cache-*\" }`: `*` stands for any characters, `?` for one")),
+        }
+    });
+    wanted.collect()
 }
 
 fn selector(source: Source<'_>, key: &str, text: &At<&str>) -> Result<Selector, GlueError> {

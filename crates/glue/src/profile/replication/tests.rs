@@ -260,7 +260,19 @@ fn mistakes_about_writes() {
     );
     check_error(
         "site-owned = [{ pointer = \"/a\", except = [] }]",
-        "5:33: unknown key `except` in `site-owned`; use `pointer` or `unless`",
+        "5:33: unknown key `except` in `site-owned`; use `pointer`, `where` or `unless`",
+    );
+    check_error(
+        "ignore = [{ pointer = \"/a/*\", where = { name = \"x\" } }]",
+        "5:41: `name` is not a JSON pointer: write `/member`, `/outer/inner`, or nothing for the whole (`~` is `~0`, `/` is `~1`)",
+    );
+    check_error(
+        "site-owned = [{ pointer = \"/a/*\", where = { \"/b/*\" = \"x\" } }]",
+        "5:45: `where` looks at one member, not at many; write a pointer such as `/name`, without `*`; the whole is `\"\"`",
+    );
+    check_error(
+        "ignore = [{ pointer = \"/a/*\", where = { \"/b\" = 3 } }]",
+        "5:48: `where` in `ignore` must be a table of texts, not a number; write `{ \"/name\" = \"cache-*\" }`: `*` stands for any characters, `?` for one",
     );
     check_error(
         "actions = [{ path = \"/scale\", as = \"diff\" }]",

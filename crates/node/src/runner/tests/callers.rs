@@ -377,3 +377,67 @@ fn whoever_speaks_for_another_is_that_other() {
     assert_eq!(found, expected);
     assert!(seen.is_empty());
 }
+
+#[test]
+fn two_names_are_nobodys() {
+    let lab = shop("A", access(Some("site-token"), &[]));
+    let writes = [
+        write(&[
+            ("authorization", "Bearer ann"),
+            ("Act-User", ""),
+            ("Act-User", "root"),
+        ]),
+        write(&[
+            ("X-Remote-User", "bob"),
+            ("Act-User", "ann"),
+            ("act-user", "root"),
+        ]),
+    ];
+    let (found, seen) = verified(&lab, Vec::new(), &writes);
+    assert_eq!(found, [None, None]);
+    assert!(seen.is_empty());
+}
+
+/// The first attempt may have ended before the application refused its caller.
+#[test]
+fn what_nobody_has_allowed_yet_is_repeated_as_it_was_sent() {
+    let lab = shop("A", access(Some("site-token"), &[]));
+    let headers = [
+        ("authorization".to_owned(), Bytes::from_static(b"Bearer ann")),
+        ("Act-User".to_owned(), Bytes::from_static(b"root")),
+    ];
+    let sealed = || secret::seal(&lab.core.key, &*lab.core.surroundings, &headers).unwrap();
+    let repeated = |by: &str| {
+        let application = FakeApplication::answering([answer(403, &[], "{}")]);
+        let again = replace(by, caller("root", &[]), Some(sealed()));
+        execute(&lab, &application, &order(), again);
+        let seen = application.seen.borrow()[0].clone();
+        seen.header("authorization").map(str::to_owned)
+    };
+    assert_eq!(repeated("a").as_deref(), Some("Bearer ann"));
+    // Another site sends it only after its application has executed it.
+    assert_eq!(repeated("b").as_deref(), Some("Bearer site-token"));
+}
+
+#[test]
+fn a_name_that_would_become_another_is_not_spoken() {
+    let lab = shop("A", access(Some("site-token"), &["*"]));
+    for (by, user, group) in [
+        ("b", "ann", " sys:masters"),
+        ("b", "", "dev"),
+        ("a", " root", "dev"),
+    ] {
+        let application = FakeApplication::answering([answer(200, &[], "{}")]);
+        let attempt = execute(
+            &lab,
+            &application,
+            &order(),
+            replace(by, caller(user, &[group]), None),
+        );
+        assert!(
+            matches!(attempt, Attempt::Answered { status: 401, .. }),
+            "{attempt:?}"
+        );
+        assert!(application.seen.borrow().is_empty(), "{user} {group}");
+    }
+}

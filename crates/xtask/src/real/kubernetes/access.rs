@@ -155,10 +155,9 @@ fn client_certificate(sites: &mut Sites) -> Result<String> {
     }
     // Without the administrator's token, which the configuration has.
     let server = sites.server(1, true);
-    let ca = sites.dir.join("agents/ca/ca.pem");
     let as_alice = |args: &[&str]| {
         let [certificate, key] = sites.clients.alice();
-        let trust = format!("--certificate-authority={}", ca.display());
+        let trust = format!("--certificate-authority={}", sites.mesh_ca().display());
         let whom = [
             "--kubeconfig=/dev/null",
             &format!("--server={server}"),
@@ -187,17 +186,15 @@ fn client_certificate(sites: &mut Sites) -> Result<String> {
     );
     // Whoever says to be alice without the certificate is nobody.
     for spelling in ["X-Remote-User", "x-remote-user", "X_Remote_User"] {
-        let path = format!("{server}/api/v1/namespaces/{NS}/configmaps/painted");
-        let spoofed = crate::real::Run::new(&sites.interrupt, "curl")
-            .args(["--silent", "--output", "/dev/null", "--write-out", "%{http_code}"])
-            .args(["--cacert".as_ref(), ca.as_os_str()])
+        let spoofed = sites
+            .curl(1, &format!("/api/v1/namespaces/{NS}/configmaps/painted"))
+            .args(["--output", "/dev/null", "--write-out", "%{http_code}"])
             .args([
                 "--header",
                 &format!("{spelling}: alice"),
                 "--header",
                 "X-Remote-Group: painters",
             ])
-            .args([path])
             .ok()?;
         ensure!(
             matches!(spoofed.said(), "401" | "403"),
@@ -247,12 +244,45 @@ fn ended_token(sites: &mut Sites) -> Result<String> {
     );
     sites.mesh.rejoin(2)?;
     let caught_up = sites.until_is(2, NS, "configmap/late", |map| map["data"]["a"] == "2");
+    let forwarded = refused_at_site2(sites);
     fs::write(&tokens, before)?;
     sites.restart_api_server(2)?;
     caught_up?;
+    forwarded?;
     sites.until_ok(&BOTH, "v1/ended-token/configmaps/late")?;
     Ok(
         "made and changed at Site1, the token ended at Site2, both arrived there in the caller's name"
             .to_owned(),
     )
+}
+
+/// What is only forwarded has nobody's name but its caller's: the other site's 401 is the answer, and the receipt says
+/// whose it is.
+fn refused_at_site2(sites: &Sites) -> Result<()> {
+    let get = ["-n", "ended-token", USER, "get", "configmaps", "--scope=Site2"];
+    let unauthorized = sites.cheops_kubectl(1, get).fails()?;
+    ensure!(
+        unauthorized.stderr.contains("Unauthorized"),
+        "Site2's answer did not reach the caller: {unauthorized}"
+    );
+    let answer = sites
+        .curl(1, "/api/v1/namespaces/ended-token/configmaps")
+        .args(["--dump-header", "-", "--output", "/dev/null"])
+        .args([
+            "--header",
+            "Authorization: Bearer user-token",
+            "--header",
+            "X-Scope: Site2",
+        ])
+        .ok()?;
+    let receipt = answer
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("cheops-receipt:"));
+    let receipt = receipt.with_context(|| format!("no receipt: {answer}"))?;
+    ensure!(
+        receipt.contains(r#""Site2""#) && receipt.contains("status=401"),
+        "the receipt does not say whose the refusal is: {receipt}"
+    );
+    Ok(())
 }

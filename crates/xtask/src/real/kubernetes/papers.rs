@@ -74,7 +74,7 @@ fn uid(pod: &Value) -> String {
 
 fn update_delete(sites: &mut Sites) -> Result<String> {
     const NS: &str = "update-delete";
-    sites.namespace(NS)?;
+    sites.namespace_for_pods(NS)?;
     for (creator, other) in [(1, 2), (2, 1)] {
         let pod = format!("by-site{creator}");
         let what = format!("pod/{pod}");

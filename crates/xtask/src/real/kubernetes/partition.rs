@@ -126,9 +126,8 @@ fn one_refused(sites: &mut Sites) -> Result<String> {
         "what only Site1 wrote is lost: {result:#}"
     );
     let losers = conflicts(sites)? - known;
-    Ok(format!(
-        "the refused write left nothing, the others merged, {losers} conflicts"
-    ))
+    ensure!(losers == 1, "{losers} conflicts instead of 1");
+    Ok("the refused write left nothing, the others merged, the image that lost is a conflict".to_owned())
 }
 
 fn image(deployment: &serde_json::Value) -> String {

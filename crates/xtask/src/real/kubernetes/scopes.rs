@@ -31,10 +31,11 @@ const BOTH: &str = "--scope={Site1 & Site2}";
 
 fn merged_get(sites: &mut Sites) -> Result<String> {
     const NS: &str = "merged";
-    sites.namespace(NS)?;
-    for (site, name) in [(1, "only-1"), (2, "only-2"), (3, "only-3")] {
+    sites.namespace_for_pods(NS)?;
+    for site in sites.all() {
+        let name = format!("only-{site}");
         sites
-            .direct(site, ["-n", NS, "run", name, "--image=nginx"])
+            .direct(site, ["-n", NS, "run", &name, "--image=nginx"])
             .ok()?;
     }
     sites

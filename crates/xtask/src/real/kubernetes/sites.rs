@@ -26,10 +26,13 @@ pub(super) const SOON: Duration = Duration::from_secs(30);
 
 /// Offsets in the block of ports; the script adds the number of the site, from 1, to the first and has etcd's
 /// 100 above.
-const API: u16 = 0;
+pub(super) const API: u16 = 0;
 const ETCD: u16 = 100;
 const AGENT: u16 = 20;
 const PEER: u16 = 40;
+/// For the agents of the documentation's page.
+pub(super) const PAGE_AGENT: u16 = 60;
+pub(super) const PAGE_PEER: u16 = 80;
 
 /// Sites `Site1`, `Site2`, … as the papers call them, numbered from 1.
 pub(crate) struct Sites {
@@ -40,7 +43,7 @@ pub(crate) struct Sites {
     pub(super) program: PathBuf,
     pub(super) dir: PathBuf,
     script: PathBuf,
-    ports: Ports,
+    pub(super) ports: Ports,
     pub(super) clients: Clients,
     count: usize,
 }
@@ -66,7 +69,15 @@ impl Sites {
         let number = |n: usize| n as u16;
         let offsets = (1..=count).map(number).flat_map(|n| {
             let etcd = ETCD + 2 * n;
-            [API + n, etcd, etcd + 1, AGENT + n, PEER + n]
+            [
+                API + n,
+                etcd,
+                etcd + 1,
+                AGENT + n,
+                PEER + n,
+                PAGE_AGENT + n,
+                PAGE_PEER + n,
+            ]
         });
         let ports = Ports::find(offsets)?;
         let testbed = Testbed::run(
@@ -177,6 +188,19 @@ vouch = [\"system:masters\"]
             .args(args)
     }
 
+    /// curl to a site's agent, without any credential.
+    pub(super) fn curl(&self, number: usize, path: &str) -> Run {
+        Run::new(&self.interrupt, "curl")
+            .args(["--silent", "--show-error", "--max-time", "20", "--cacert"])
+            .args([self.mesh_ca()])
+            .args([format!("{}{path}", self.server(number, true))])
+    }
+
+    /// Whom the agents' users trust.
+    pub(super) fn mesh_ca(&self) -> PathBuf {
+        self.dir.join("agents/ca/ca.pem")
+    }
+
     fn client(&self, program: impl AsRef<OsStr>, kubeconfig: &Path) -> Run {
         Run::new(&self.interrupt, program)
             .env("KUBECONFIG", kubeconfig)
@@ -238,6 +262,19 @@ vouch = [\"system:masters\"]
     pub(super) fn namespace(&self, name: &str) -> Result<()> {
         for number in self.all() {
             self.direct(number, ["create", "namespace", name]).ok()?;
+        }
+        Ok(())
+    }
+
+    /// The same, ready for pods: they are refused until a controller has made the account that they run as.
+    pub(super) fn namespace_for_pods(&self, name: &str) -> Result<()> {
+        self.namespace(name)?;
+        for number in self.all() {
+            self.until_is(number, name, "serviceaccount/default", |account| {
+                account["secrets"]
+                    .as_array()
+                    .is_some_and(|secrets| !secrets.is_empty())
+            })?;
         }
         Ok(())
     }

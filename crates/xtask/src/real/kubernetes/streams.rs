@@ -31,6 +31,20 @@ const CHANGES: usize = 5;
 fn watch(sites: &mut Sites) -> Result<String> {
     const NS: &str = "watch";
     sites.namespace(NS)?;
+    // Replicas among what is watched change nothing about it.
+    sites
+        .cheops_kubectl(
+            1,
+            [
+                "-n",
+                NS,
+                "create",
+                "configmap",
+                "replicated",
+                "--scope=Site1 & Site2",
+            ],
+        )
+        .ok()?;
     let mut watch = sites
         .kubectl(
             1,
@@ -50,16 +64,20 @@ fn watch(sites: &mut Sites) -> Result<String> {
         watch.line(&name, AT_ONCE)?;
         slowest = slowest.max(made.elapsed());
     }
+    sites
+        .kubectl(2, ["-n", NS, "label", "configmap", "replicated", "from=Site2"])
+        .ok()?;
+    watch.line("replicated", SOON)?;
     watch.goes_on()?;
     Ok(format!(
-        "{CHANGES} changes, the slowest told after {} ms, one reload in between",
+        "{CHANGES} changes, none told later than {} ms after it was made, one reload in between; a replica's too",
         slowest.as_millis()
     ))
 }
 
 fn node(sites: &mut Sites) -> Result<String> {
     const NS: &str = "node";
-    sites.namespace(NS)?;
+    sites.namespace_for_pods(NS)?;
     let kubelet = Kubelet::start(&sites.dir.join("testbed/site1/pki"))?;
     place_pod(sites, NS, kubelet.addr)?;
 
@@ -75,8 +93,21 @@ fn node(sites: &mut Sites) -> Result<String> {
 
     let text = "what goes in\ncomes out\n";
     let exec = ["-n", NS, "exec", "--stdin", "placed", "--", "cat"];
-    let exec = sites.kubectl(1, exec).input(text).ok()?;
-    ensure!(exec.stdout == text, "{exec}");
+    let here = sites.kubectl(1, exec).input(text).ok()?;
+    ensure!(here.stdout == text, "{here}");
+    // From the other site, through the forwarder of `cheops kubectl` and two agents.
+    let exec = [
+        "--scope=Site1",
+        "-n",
+        NS,
+        "exec",
+        "--stdin",
+        "placed",
+        "--",
+        "cat",
+    ];
+    let there = sites.cheops_kubectl(2, exec).input(text).ok()?;
+    ensure!(there.stdout == text, "{there}");
 
     let mut forward = sites
         .kubectl(1, ["-n", NS, "port-forward", "pod/placed", ":80"])
@@ -94,7 +125,10 @@ fn node(sites: &mut Sites) -> Result<String> {
         first == [0x80, 3, 0, 1],
         "no SPDY/3.1 stream was opened, but {first:?}"
     );
-    Ok("log followed, WebSocket repeated its input, SPDY/3.1 opened a stream".to_owned())
+    Ok(
+        "log followed, WebSocket repeated its input, here and from Site2, SPDY/3.1 opened a stream"
+            .to_owned(),
+    )
 }
 
 /// A node at the kubelet's address and a running pod on it.

@@ -28,7 +28,7 @@ fn ordinary_commands(sites: &mut Sites) -> Result<String> {
     for (name, text) in FILES {
         fs::write(dir.join(name), text)?;
     }
-    sites.direct(SITE, ["create", "namespace", NAMESPACE]).ok()?;
+    sites.namespace_for_pods(NAMESPACE)?;
     let direct = play(sites, &|args| sites.direct(SITE, args).dir(&dir).output())?;
     let through = play(sites, &|args| sites.kubectl(SITE, args).dir(&dir).output())?;
     let mut different = Vec::new();

@@ -26,7 +26,6 @@ pub(super) const SCENARIOS: &[Scenario<Sites>] = &[
 ];
 
 const BOTH: &str = "{ image: Site1 & Site2 }";
-const CREDENTIAL: &str = "openstack.json";
 const PATCH: &str = "application/openstack-images-v2.1-json-patch";
 
 fn image_changes(sites: &mut Sites) -> Result<String> {
@@ -120,26 +119,19 @@ fn ended_token(sites: &mut Sites) -> Result<String> {
     ))
 }
 
-/// Does what `cheops glue setup openstack` prints: a service user for the agents, once, since the sites share users.
+/// Does what `cheops glue setup openstack` prints, at each site: a service user for its agent.
 fn set_up(sites: &Sites) -> Result<()> {
-    let script = sites
-        .mesh
-        .site(1)
-        .cheops(["glue", "setup", "openstack"])
-        .ok()?
-        .stdout;
-    let [first, second] = COMPLETE.map(|site| sites.mesh.site(site).dir());
-    sites
-        .with_account(Run::new(&sites.interrupt, "sh"), 1, Door::Public)
-        .dir(first)
-        .input(script)
-        .ok()?;
-    fs::copy(first.join(CREDENTIAL), second.join(CREDENTIAL))?;
-    for site in COMPLETE {
-        let site = sites.mesh.site(site);
+    for number in COMPLETE {
+        let site = sites.mesh.site(number);
+        let script = site.cheops(["glue", "setup", "openstack"]).ok()?.stdout;
+        sites
+            .with_account(Run::new(&sites.interrupt, "sh"), number, Door::Public)
+            .dir(site.dir())
+            .input(script)
+            .ok()?;
         let config = fs::read_to_string(site.config())?;
         let table = "[services.identity]\n";
-        let with_credential = format!("{table}credential = \"{CREDENTIAL}\"\n");
+        let with_credential = format!("{table}credential = \"openstack.json\"\n");
         fs::write(site.config(), config.replacen(table, &with_credential, 1))?;
         site.cheops(["reload"]).ok()?;
     }

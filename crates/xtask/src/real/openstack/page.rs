@@ -19,6 +19,9 @@ pub(super) const SCENARIOS: &[Scenario<Sites>] = &[Scenario {
 const PAGE: &str = "docs/openstack.md";
 
 fn page(sites: &mut Sites) -> Result<String> {
+    for site in COMPLETE {
+        sites.remove_images(site, "debian")?;
+    }
     let program_dir = sites.program.parent().unwrap_or(&sites.program).to_owned();
     let inherited = env::var_os("PATH").unwrap_or_default();
     let dirs = [program_dir.clone(), sites.client.dir().to_owned()];

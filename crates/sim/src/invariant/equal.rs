@@ -15,8 +15,8 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
             .is_some_and(|set| set.local().is_some())
     };
     // The only replica was on a side that was given up, or its delete was forgotten with a store.
-    let can_be_gone = world.oracle.forced.contains(meta)
-        || members.keys().any(|site| world.oracle.lost.contains(site));
+    let can_be_gone =
+        world.oracle.forced.contains(meta) || members.keys().any(|site| world.oracle.lost.contains(site));
     let reference_is_empty = can_be_gone && !members.keys().any(has_replica);
     let mut states = Vec::new();
     for site in members.keys() {

@@ -1,7 +1,7 @@
 //! A command that goes on, and what it prints meanwhile.
 
 use std::{
-    io::{BufRead as _, BufReader, Read},
+    io::{BufRead, BufReader, Read},
     process::{Child, Command, Stdio},
     sync::mpsc::{self, Receiver, Sender},
     thread,
@@ -98,7 +98,7 @@ impl Drop for Follow {
 fn pass_on(from: Option<impl Read + Send + 'static>, to: &Sender<String>) {
     let to = to.clone();
     thread::spawn(move || {
-        let lines = from.map(BufReader::new).into_iter().flat_map(|from| from.lines());
+        let lines = from.map(BufReader::new).into_iter().flat_map(BufRead::lines);
         for line in lines.map_while(Result::ok) {
             if to.send(line).is_err() {
                 return;

@@ -18,7 +18,7 @@ pub(crate) struct Ports {
 
 impl Ports {
     /// The first block in which all of `offsets` are free on `127.0.0.1`.
-    pub(crate) fn find(offsets: impl Iterator<Item = u16> + Clone) -> Result<Self> {
+    pub(crate) fn find(offsets: &(impl Iterator<Item = u16> + Clone)) -> Result<Self> {
         let ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let is_free = |port| TcpListener::bind((ip, port)).is_ok();
         for base in (FIRST..=LAST).step_by(STEP.into()) {

@@ -50,9 +50,12 @@ impl<W: World> Suite<W> {
     pub(crate) fn select(self, options: &Options) -> Result<Self> {
         let names: Vec<_> = self.scenarios.iter().map(|scenario| scenario.name).collect();
         // A whole name means itself, also where it is a part of others.
-        let means = |part: &String, name: &str| match names.contains(&part.as_str()) {
-            true => part == name,
-            false => name.contains(part.as_str()),
+        let means = |part: &String, name: &str| {
+            if names.contains(&part.as_str()) {
+                part == name
+            } else {
+                name.contains(part.as_str())
+            }
         };
         let wanted =
             |name: &str| options.only.is_empty() || options.only.iter().any(|part| means(part, name));

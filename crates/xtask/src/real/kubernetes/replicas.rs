@@ -102,7 +102,9 @@ fn remove(value: &mut Value, pointer: &str) {
     };
     match value {
         Value::Array(elements) if step == "*" => {
-            elements.iter_mut().for_each(|element| remove(element, rest))
+            for element in elements {
+                remove(element, rest);
+            }
         }
         Value::Object(object) => {
             if let Some(inner) = object.get_mut(step) {

@@ -79,7 +79,7 @@ impl Sites {
                 PAGE_PEER + n,
             ]
         });
-        let ports = Ports::find(offsets)?;
+        let ports = Ports::find(&offsets)?;
         let testbed = Testbed::run(
             interrupt,
             Command::new(repo.root.join(SCRIPT))
@@ -107,19 +107,19 @@ impl Sites {
                 tables: format!(
                     "[services.kubernetes]
 listen = \"{listen}\"
-tls = {{ cert = \"Site{n}-tls.pem\", key = \"Site{n}-tls.key\", client_ca = {client_ca:?} }}
+tls = {{ cert = \"Site{n}-tls.pem\", key = \"Site{n}-tls.key\", client_ca = \"{client_ca}\" }}
 upstream = \"https://{api}\"
-upstream_ca = {ca:?}
-upstream_cert = {cert:?}
-upstream_key = {key:?}
+upstream_ca = \"{ca}\"
+upstream_cert = \"{cert}\"
+upstream_key = \"{key}\"
 credential = \"kubernetes.token\"
 vouch = [\"system:masters\"]
 ",
-                    client_ca = clients.ca(),
+                    client_ca = clients.ca().display(),
                     api = ports.at(API + number(n)),
-                    ca = site.join("pki/ca.crt"),
-                    cert = site.join("pki/front-proxy-client.crt"),
-                    key = site.join("pki/front-proxy-client.key"),
+                    ca = site.join("pki/ca.crt").display(),
+                    cert = site.join("pki/front-proxy-client.crt").display(),
+                    key = site.join("pki/front-proxy-client.key").display(),
                 ),
             });
         }

@@ -300,7 +300,7 @@ pub(super) fn sign_in(request: Curl) -> Result<String> {
 /// What the script is told.
 fn environment(addresses: Addresses, dir: &Path) -> Result<Vec<(String, String)>> {
     // The port mapper has the port before, Erlang's distribution the one after.
-    let rabbit = Ports::find([0, 1, 2].into_iter())?.base + 1;
+    let rabbit = Ports::find(&(0..3))?.base + 1;
     let mut environment = vec![
         ("OS_RUN".to_owned(), dir.display().to_string()),
         ("OS_SITES".to_owned(), "1 2 3".to_owned()),

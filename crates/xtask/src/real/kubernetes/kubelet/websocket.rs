@@ -82,13 +82,12 @@ fn read(stream: &mut Stream) -> Result<(u8, Vec<u8>)> {
 fn send(stream: &mut Stream, opcode: u8, message: &[u8]) -> Result<()> {
     let out = stream.get_mut();
     out.write_all(&[0x80 | opcode])?;
-    match u8::try_from(message.len()) {
-        Ok(length @ ..126) => out.write_all(&[length])?,
-        _ => {
-            let length = u16::try_from(message.len())?;
-            out.write_all(&[126])?;
-            out.write_all(&length.to_be_bytes())?;
-        }
+    if let Ok(length @ ..126) = u8::try_from(message.len()) {
+        out.write_all(&[length])?;
+    } else {
+        let length = u16::try_from(message.len())?;
+        out.write_all(&[126])?;
+        out.write_all(&length.to_be_bytes())?;
     }
     out.write_all(message)?;
     Ok(out.flush()?)

@@ -2,6 +2,7 @@
 //! the agent alone. `docs/admin-api.md` is its contract.
 
 pub(crate) mod client;
+mod cross;
 mod metrics;
 mod model;
 mod replication;

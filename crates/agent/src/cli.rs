@@ -4,6 +4,7 @@ mod ask;
 mod authority;
 mod conflicts;
 mod credential;
+mod cross;
 mod curl;
 mod glue;
 mod kubectl;
@@ -30,6 +31,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::{ca, demo::DemoArgs, example_app::ExampleArgs, run::RunArgs};
 use conflicts::ConflictsCommand;
+use cross::CrossCommand;
 use glue::GlueCommand;
 use ops::OpsCommand;
 pub(crate) use output::{BAD_INPUT, BadInput, colours_wanted, print, report};
@@ -54,6 +56,7 @@ Examples:
   cheops scope check 'A: site1 ; site2'      judge a scope
   cheops explain --service A 'site1 & site2' what a running agent would do
   cheops replicas ls                         the resources that it replicates
+  cheops cross ls                            the resources that span sites
   cheops kubectl get pods --scope 'a & b'    kubectl, with a scope
 
 Exit codes: 0 well, 1 it failed, 2 the input is wrong."
@@ -102,6 +105,9 @@ enum Command {
     /// Work with replica sets: resources that have a replica at several sites
     #[command(subcommand)]
     Replicas(ReplicasCommand),
+    /// Work with cross resources: one resource that spans several sites
+    #[command(subcommand)]
+    Cross(CrossCommand),
     /// Work with operations: recorded writes on their way to the sites of a set
     #[command(subcommand)]
     Ops(OpsCommand),
@@ -380,6 +386,7 @@ impl Cli {
             Command::Limits(args) => ask::limits(admin, &args),
             Command::Reload(args) => ask::reload(admin, &args),
             Command::Replicas(command) => replicas::run(admin, command),
+            Command::Cross(command) => cross::run(admin, command),
             Command::Ops(command) => ops::run(admin, command),
             Command::Conflicts(command) => conflicts::run(admin, command),
             Command::Glue(command) => glue::run(command),

@@ -1,8 +1,10 @@
-//! Service B: items, labels, files, a string, and some answers that are long, late or telling.
+//! Service B: items, labels, files, rooms with boxes, crews, a string, and some answers that are long, late or telling.
 
+mod crews;
 mod files;
 mod items;
-mod labels;
+mod named;
+mod rooms;
 
 use std::{
     convert::Infallible,
@@ -44,7 +46,9 @@ pub(crate) fn router(string: String, data_dir: &Path, id_base: u64) -> io::Resul
         .route("/headers", get(show_headers))
         .with_state(Arc::from(string))
         .merge(items::router(data_dir, id_base)?)
-        .merge(labels::router(data_dir)?)
+        .merge(named::router("labels", data_dir)?)
+        .merge(rooms::router(data_dir)?)
+        .merge(crews::router(data_dir)?)
         .merge(files::router(data_dir)?);
     Ok(router)
 }

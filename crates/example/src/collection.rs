@@ -37,18 +37,25 @@ pub(crate) struct Page {
 #[derive(Debug)]
 pub(crate) struct Collection<K> {
     /// Its name in paths, e.g. `items`.
-    name: &'static str,
+    name: String,
     /// The member that is the id.
     id_member: &'static str,
     storage: Mutex<Storage<K>>,
 }
 
 impl<K: storage::Id> Collection<K> {
-    pub(crate) fn open(name: &'static str, id_member: &'static str, data_dir: &Path) -> io::Result<Self> {
-        std::fs::create_dir_all(data_dir)?;
-        let storage = Storage::open(&data_dir.join(format!("{name}.jsonl")))?;
+    pub(crate) fn open(name: &str, id_member: &'static str, data_dir: &Path) -> io::Result<Self> {
+        Self::open_file(name, id_member, &data_dir.join(format!("{name}.jsonl")))
+    }
+
+    /// The same, in a file of another name.
+    pub(crate) fn open_file(name: &str, id_member: &'static str, file: &Path) -> io::Result<Self> {
+        if let Some(dir) = file.parent() {
+            std::fs::create_dir_all(dir)?;
+        }
+        let storage = Storage::open(file)?;
         Ok(Self {
-            name,
+            name: name.to_owned(),
             id_member,
             storage: Mutex::new(storage),
         })
@@ -129,6 +136,16 @@ impl<K: storage::Id> Collection<K> {
         if_match.check(row.version)?;
         storage.remove(id.clone())?;
         Ok(StatusCode::NO_CONTENT.into_response())
+    }
+
+    /// Deletes all rows.
+    pub(crate) fn clear(&self) -> Result<(), Failure> {
+        let mut storage = self.storage();
+        let ids: Vec<K> = storage.after(None).map(|(id, _)| id.clone()).collect();
+        for id in ids {
+            storage.remove(id)?;
+        }
+        Ok(())
     }
 
     fn make(

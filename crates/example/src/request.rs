@@ -62,6 +62,21 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
     }
 }
 
+/// All texts of a path.
+pub(crate) struct Names<const N: usize>(pub(crate) [String; N]);
+
+impl<S: Send + Sync, const N: usize> FromRequestParts<S> for Names<N> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let names = Path::<Vec<String>>::from_request_parts(parts, state).await;
+        let names = names.ok().and_then(|Path(names)| names.try_into().ok());
+        names
+            .map(Self)
+            .ok_or_else(|| Failure::not_found("there is nothing under that path"))
+    }
+}
+
 /// The parameters of a query.
 pub(crate) struct Parameters<T>(pub(crate) T);
 

@@ -1,6 +1,7 @@
 //! What replication must know of one kind of resource.
 
 mod body;
+mod cross;
 mod difference;
 mod effect;
 mod progress;
@@ -14,6 +15,8 @@ mod tests;
 use std::sync::Arc;
 
 pub use body::Reference;
+pub(crate) use cross::{Count, Taken};
+pub use cross::{NotCounted, Refusal};
 pub use difference::{Changed, Recorded};
 pub use effect::{Effect, Meaning, Touches};
 pub use progress::Stage;

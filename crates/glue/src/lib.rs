@@ -11,6 +11,7 @@ mod address;
 mod caller;
 mod calls;
 mod carrier;
+mod container;
 mod context_free;
 mod edit;
 mod error;
@@ -37,20 +38,22 @@ mod token;
 mod trail;
 mod tree;
 mod url;
+mod watch;
 mod wildcard;
 mod yaml;
 
 pub use address::Address;
 pub use caller::{CallerRules, Certificate, Impersonate, Named, StandIn, Verified, Verify};
 pub use carrier::{Carrier, KeyFormat};
+pub use container::Container;
 pub use context_free::{ByCredential, ContextFree};
 pub use edit::NotJson;
 pub use error::GlueError;
 pub use identity::Identity;
 pub use key::{join as join_key, split as split_key};
 pub use kind::{
-    Changed, Effect, IdRule, Kind, Meaning, MetaFormat, Recognise, Recorded, Reference, Rendered, Search,
-    Sighting, Stage, Touches,
+    Changed, Effect, IdRule, Kind, Meaning, MetaFormat, NotCounted, Recognise, Recorded, Reference, Refusal,
+    Rendered, Search, Sighting, Stage, Touches,
 };
 pub use list::{Column, Form, Items, ListShape, NextStyle, Paging};
 pub use merge::{MergeError, Merged, Part, Share};
@@ -60,4 +63,5 @@ pub use profile::Profile;
 pub use query::GatherQuery;
 pub use rewrite::{Ids, MappedList, Own};
 pub use round::{Fetch, Round};
+pub use watch::{Versions, Watch, with_version_of};
 pub use yaml::{is_yaml, json_of_yaml};

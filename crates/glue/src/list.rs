@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{ListPage, NotAList, Pointer, page};
+use crate::{ListPage, NotAList, Pointer, Watch, page};
 
 /// How the answer to a read of a collection looks, and how the agent marks and pages a merged one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct ListShape {
     pub sort: Option<Pointer>,
     /// Where in each item's document its site is told.
     pub provenance: Option<Pointer>,
+    /// How it is watched; none where it cannot be.
+    pub watch: Option<Watch>,
 }
 
 /// Where the items are.
@@ -89,6 +91,7 @@ impl ListShape {
             paging: None,
             sort: None,
             provenance: Some(Pointer::to_member(Self::PROVENANCE)),
+            watch: None,
         }
     }
 

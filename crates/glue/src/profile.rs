@@ -21,6 +21,7 @@ use crate::{
     ByCredential, Carrier, ContextFree, GlueError, Identity, Items, Kind, ListShape, Pointer,
     caller::Access,
     calls::Calls,
+    container::{Inside, PerSite},
     identity::Role,
     kind::Rules,
     pattern::Segments,
@@ -36,7 +37,7 @@ const EXAMPLE: &str = include_str!("../../../glue/example.toml");
 pub struct Profile {
     application: String,
     correlation: Vec<Carrier>,
-    services: BTreeMap<ServiceName, Service>,
+    pub(crate) services: BTreeMap<ServiceName, Service>,
     /// For paths that are presumed to be collections, and for those presumed not to be.
     plain_collection: Arc<ListShape>,
     plain_one: Arc<ListShape>,
@@ -53,6 +54,8 @@ pub(crate) struct Service {
     context_free: Calls<ContextFree>,
     effect_free: Calls<()>,
     streams: Streams,
+    /// What each site's application makes by itself.
+    pub(crate) per_site: Vec<PerSite>,
 }
 
 /// What a described path is for.
@@ -66,6 +69,8 @@ pub(crate) struct Route {
     pub(crate) is_item: bool,
     pub(crate) places: Vec<IdPlace>,
     pub(crate) deeper: Option<Deeper>,
+    /// A container whose path this one does not begin with.
+    pub(crate) inside: Option<Inside>,
 }
 
 /// A list that shows items of another kind too: of one whose paths have a placeholder more.

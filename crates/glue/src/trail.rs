@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use crate::{Kind, Profile, identity::Role, pattern::Segments, percent, profile::Deeper};
+use crate::{Kind, Profile, container::Inside, identity::Role, pattern::Segments, percent, profile::Deeper};
 
 /// A path with the places of its ids, by glue or by convention.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub(crate) struct Trail<'a> {
     pub(crate) end: End<'a>,
     /// The other kind that a list may show, and what tells it.
     pub(crate) deeper: Option<(&'a Deeper, &'a Kind)>,
+    /// Where else a container is that the path lies in.
+    pub(crate) inside: Option<&'a Inside>,
 }
 
 #[derive(Debug)]
@@ -77,6 +79,7 @@ impl<'a> Trail<'a> {
             places,
             end,
             deeper,
+            inside: target.extra.inside.as_ref(),
         }
     }
 
@@ -102,6 +105,7 @@ impl<'a> Trail<'a> {
             places,
             end,
             deeper: None,
+            inside: None,
         }
     }
 

@@ -1,18 +1,19 @@
 //! From a request to what is recorded of it: meta-ids instead of any others, the own id as a hole, the
 //! headers that the glue lists, the credential sealed.
 
+mod cross;
 mod wording;
 
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use cheops_glue::{self as glue, Address, Effect, IdRule, Kind, Own, Profile, Touches};
-use cheops_plan::{Target, Write};
+use cheops_plan::{Cross, Target, Write};
 use cheops_replica::{
     Birth, Body, Conditions, Draft, Footprint, MetaId, Need, Recognise, Request, Secret, Verb,
 };
 use cheops_store::{Error, ReadSession};
-use cheops_types::{Code, Problem, SiteName};
+use cheops_types::{Code, Problem, Share, SiteName};
 
 use self::wording::Wording;
 use crate::{
@@ -54,6 +55,7 @@ struct Meaning {
     touches: Footprint,
     recognise: Recognise,
     needs: Vec<Need>,
+    shares: Vec<Share>,
 }
 
 /// Makes a draft. Nothing has happened yet when it fails.
@@ -70,13 +72,14 @@ pub(crate) fn draft(core: &Core, write: &Write) -> Result<Drafted, Problem> {
         write,
     };
     match &write.target {
-        Target::New(sites) => reading.create(sites),
+        Target::New(sites) => reading.create(sites, None),
+        Target::Cross(cross) => reading.create(&cross.sites, Some(cross)),
         Target::Set(meta) => reading.change(&MetaId::new(meta)),
     }
 }
 
 impl Reading<'_> {
-    fn create(&self, sites: &[SiteName]) -> Result<Drafted, Problem> {
+    fn create(&self, sites: &[SiteName], cross: Option<&Cross>) -> Result<Drafted, Problem> {
         let write = self.write;
         let here = &self.core.site;
         let sites: BTreeSet<_> = sites.iter().cloned().collect();
@@ -89,6 +92,7 @@ impl Reading<'_> {
             .address(&write.service, self.path())
             .ok_or_else(|| self.unaddressed())?;
         let rules = address.rules();
+        let span = cross.map(|cross| self.span(&rules, cross)).transpose()?;
         let mut body = self.readable(&address, Effect::Create)?;
         let chosen = self.complete_name(&address, &rules, body.as_deref())?;
         let is_name_chosen = chosen.is_some();
@@ -103,6 +107,10 @@ impl Reading<'_> {
         };
         let sent = body.as_deref().unwrap_or_default();
         let recognise = recognise(rules.recognise_in(name.is_some(), sent));
+        let shares = match (&span, cross) {
+            (Some(span), Some(cross)) => self.first_shares(&rules, span, sent, cross)?,
+            _ => Vec::new(),
+        };
         let ids = ToMeta::new(Finder::new(self.read, self.profile));
         let path = self
             .profile
@@ -122,6 +130,7 @@ impl Reading<'_> {
             parents,
             name,
             sites,
+            span,
         };
         let meaning = Meaning {
             to: To::New(id),
@@ -129,6 +138,7 @@ impl Reading<'_> {
             verb: Verb::Create(Box::new(birth)),
             touches: Footprint::Whole,
             needs: self.needs(ids, None)?,
+            shares,
         };
         let drafted = self.finish(&rules, meaning, path, wording)?;
         Ok(Drafted {
@@ -174,6 +184,8 @@ impl Reading<'_> {
             Problem::new(Code::SetRefused, detail).at(&self.core.site)
         })?;
         let body = self.readable(&address, effect)?;
+        let sent = body.as_deref().unwrap_or_default();
+        let shares = self.next_shares(&rules, meta, effect, address.below, sent)?;
         let touches = rules.touches(&effect, address.below, body.as_deref().unwrap_or_default());
         let ids = ToMeta::new(Finder::new(self.read, self.profile));
         let path = self
@@ -192,6 +204,7 @@ impl Reading<'_> {
             // What the glue says about creates says nothing about actions.
             recognise: Recognise::Nothing,
             needs,
+            shares,
         };
         self.finish(&rules, meaning, path, wording)
     }
@@ -217,6 +230,7 @@ impl Reading<'_> {
                 body: wording.recorded,
                 scope: write.scope.clone(),
                 caller: None,
+                shares: meaning.shares,
             },
             conditions: self.conditions(rules, wording.first),
             credential: self.credential(rules)?,

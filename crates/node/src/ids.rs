@@ -130,6 +130,8 @@ fn known(meta: &MetaId, row: SetRow<Head>) -> Known {
         local: row.head.local.map(Arc::from),
         sites: row.head.sites,
         standing: row.head.standing.into(),
+        span: row.head.span.map(Arc::new),
+        shares: Arc::from(row.head.shares),
     }
 }
 

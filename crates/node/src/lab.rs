@@ -184,6 +184,9 @@ impl Lab {
                 local: local.map(str::to_owned),
                 sites: sites.iter().copied().map(site).collect(),
                 standing: HeadStanding::Member,
+                span: None,
+                shares: Vec::new(),
+                has_moved: false,
             },
         };
         let meta = meta.to_owned();

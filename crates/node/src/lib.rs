@@ -18,6 +18,7 @@ mod ids;
 mod lab;
 mod mint;
 pub mod model;
+mod names;
 mod node;
 mod operation_ref;
 mod operator;

@@ -4,6 +4,7 @@
 
 mod body;
 mod conflict;
+mod cross;
 mod difference;
 mod operation;
 mod request;
@@ -12,6 +13,7 @@ mod verification;
 
 pub use body::Body;
 pub use conflict::{Cause, ConflictDetail, ConflictList, ConflictSummary, Reapplied, Side};
+pub use cross::{CrossDetail, CrossList, CrossSummary, FlaggedName, Rebalance};
 pub use difference::{DIFFERENCES_MAX, Difference, differences};
 pub use operation::{
     OperationDetail, OperationList, OperationState, OperationSummary, SiteProgress, SiteState,

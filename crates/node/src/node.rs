@@ -175,6 +175,7 @@ impl Node {
     pub fn peer_up(&self, site: &SiteName) {
         // An agent that stops has nothing more to send.
         let _ = self.core.engine.post(Input::PeerUp(site.clone()));
+        self.core.asks.tell_names();
     }
 
     /// The life of another site's store, as the site itself tells it. One that is new knows nothing of its sets: it

@@ -2,6 +2,7 @@
 
 mod adopt;
 mod conflicts;
+mod cross;
 mod find;
 mod lists;
 mod membership;
@@ -312,5 +313,6 @@ fn no_request() -> Request {
         body: Body::Inline(Vec::new()),
         scope: String::new(),
         caller: None,
+        shares: Vec::new(),
     }
 }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cheops_glue::join_key;
 use cheops_plan::{Presence, Standing};
-use cheops_replica::{Body, Conflict, Entry, LocalId, MetaId, Rank, Set, State, Why, Work};
+use cheops_replica::{Body, Conflict, Entry, LocalId, MetaId, Rank, Set, State, Why, Work, names::Holding};
 use cheops_store::{
     Error, Incarnation, PayloadHash, PayloadRef, Read, Span, WriteSession,
     tables::{self, OPERATION_DONE, OperationKey, SetRow},
 };
-use cheops_types::SiteName;
+use cheops_types::{Share, SiteName, Span as SiteSpan};
 use serde::{Deserialize, Serialize};
 
 use crate::{caller::Vouched, mint::Counters};
@@ -24,6 +24,8 @@ pub(crate) type OperationsBySet = tables::OperationsBySet<Entry>;
 pub(crate) type OperationsByState = tables::OperationsByState<Entry>;
 /// Which sets have which conflicts; what they are is in the set's record.
 pub(crate) type Conflicts = tables::Conflicts<()>;
+/// Who has which name in a container that spans sites.
+pub(crate) type Names = tables::Names<Holding>;
 pub(crate) type SiteRow = tables::Site<SiteRecord>;
 
 /// What the data plane asks of a set.
@@ -35,6 +37,15 @@ pub(crate) struct Head {
     pub(crate) local: Option<String>,
     pub(crate) sites: Vec<SiteName>,
     pub(crate) standing: HeadStanding,
+    /// How it spans its sites; none: a replica at each.
+    #[serde(default)]
+    pub(crate) span: Option<SiteSpan>,
+    /// How counts in it are divided.
+    #[serde(default)]
+    pub(crate) shares: Vec<Share>,
+    /// Whether a site that had gone has come back, or another one has taken its place.
+    #[serde(default)]
+    pub(crate) has_moved: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,8 +157,18 @@ pub(crate) fn forget(session: &mut WriteSession<'_>, meta: &MetaId) -> Result<()
     for (place, ()) in session.scan::<Conflicts>(&Span::under(&key), usize::MAX)? {
         session.delete::<Conflicts>(&place)?;
     }
+    forget_names(session, meta)?;
     session.delete::<Records>(&key)?;
     session.delete::<Sets>(&key)?;
+    Ok(())
+}
+
+/// Names in a container that is gone are free.
+pub(crate) fn forget_names(session: &mut WriteSession<'_>, container: &MetaId) -> Result<(), Error> {
+    let key = container.as_str().to_owned();
+    for (place, _) in session.scan::<Names>(&Span::under(&key), usize::MAX)? {
+        session.delete::<Names>(&place)?;
+    }
     Ok(())
 }
 
@@ -187,6 +208,9 @@ pub(crate) fn set_row(read: &impl Read, here: &SiteName, set: &Set) -> Result<Se
             local,
             sites,
             standing,
+            span: record.span.clone(),
+            shares: set.shares().to_vec(),
+            has_moved: set.has_moved(),
         },
     })
 }

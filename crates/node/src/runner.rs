@@ -2,6 +2,7 @@
 
 mod asks;
 mod call;
+mod divide;
 mod execute;
 mod ids;
 mod look;
@@ -24,11 +25,13 @@ use tokio::{
 use tracing::warn;
 
 pub(crate) use asks::{Asks, ReplicaState};
+pub(crate) use recast::Same;
 
 use crate::{
     Work,
     core::Core,
     fetch::Fetcher,
+    names,
     ports::{Application, Peers},
     task::{Call, Task, What},
     wire::Outboxes,
@@ -152,7 +155,10 @@ impl Runner {
 
     fn sweep(&self) {
         let hands = Rc::clone(&self.hands);
-        spawn_local(async move { hands.fetcher.tidy().await });
+        spawn_local(async move {
+            hands.fetcher.tidy().await;
+            names::tell_unasked(&hands.core).await;
+        });
         self.hands.core.spooled.sweep();
         let spool = self.hands.core.spool.clone();
         spawn_blocking(move || {

@@ -281,6 +281,7 @@ impl Undo {
                 body: Body::Inline(Vec::new()),
                 scope: draft.request.scope.clone(),
                 caller: draft.request.caller.clone(),
+                shares: Vec::new(),
             },
             credential: draft.credential.clone(),
         })

@@ -3,7 +3,7 @@
 use std::{future::Future, io, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
-use cheops_types::{Outcome, Problem, ServiceName, SiteName, Visit};
+use cheops_types::{Outcome, Problem, ServiceName, Share, SiteName, Span, SpanForm, Unreserved, Visit};
 
 /// An answer that comes later, on any thread.
 pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -48,6 +48,25 @@ pub struct Known {
     pub local: Option<Arc<str>>,
     pub sites: Vec<SiteName>,
     pub standing: Standing,
+    /// How it spans its sites; none: a replica at each.
+    pub span: Option<Arc<Span>>,
+    /// How counts in it are divided.
+    pub shares: Arc<[Share]>,
+}
+
+impl Known {
+    /// The sites of a container that spans them, the prime site first; none for anything else.
+    pub fn extents(&self) -> Option<Vec<SiteName>> {
+        let span = self.span.as_ref()?;
+        (span.form == SpanForm::Container).then(|| span.ordered(&self.sites))
+    }
+
+    /// Whether counts in it are divided among its sites.
+    pub fn is_divided(&self) -> bool {
+        self.span
+            .as_ref()
+            .is_some_and(|span| span.form == SpanForm::Divided)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +102,18 @@ pub enum Target {
     New(Vec<SiteName>),
     /// The set of this meta-id.
     Set(Arc<str>),
+    /// One resource that spans these sites, this one among them.
+    Cross(Cross),
+}
+
+/// A resource that is to span sites.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cross {
+    /// As the scope names them: the first is the prime site.
+    pub sites: Vec<SiteName>,
+    /// How much of what is divided each site gets; 1 where it is not listed.
+    pub weights: Vec<(SiteName, u32)>,
+    pub unreserved: Unreserved,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

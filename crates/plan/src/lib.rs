@@ -17,8 +17,8 @@ mod refusal;
 mod view;
 
 pub use coordinator::{
-    Chunks, Coordinator, Elsewhere, Known, Pending, Prefer, Reply, Spooling, Standing, Target, Told, Write,
-    WriteBody,
+    Chunks, Coordinator, Cross, Elsewhere, Known, Pending, Prefer, Reply, Spooling, Standing, Target, Told,
+    Write, WriteBody,
 };
 pub use explain::{Explanation, explain};
 pub use nearness::nearest_first;

@@ -63,6 +63,11 @@ impl Correlation {
         }
     }
 
+    /// A name for one attempt to make something, which nobody else has.
+    pub(crate) fn mint_attempt(&self) -> String {
+        format!("{:032x}", self.keys.mint())
+    }
+
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }

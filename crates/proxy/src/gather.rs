@@ -4,6 +4,7 @@ mod accept;
 mod collect;
 mod list;
 mod one;
+mod watch;
 
 use bytes::Bytes;
 use cheops_net::Replay;
@@ -19,6 +20,9 @@ use one::first_that_has_it;
 pub(crate) async fn gather(job: &Job, sites: &[SiteName], replay: &Replay) -> Done {
     let (profile, uri) = (&job.core.world.profile, &job.head.uri);
     if profile.is_stream(&job.service.name, uri.path(), uri.query()) {
+        if let Some(shape) = job.list.as_ref().filter(|shape| shape.watch.is_some()) {
+            return watch::watch(job, shape, sites).await;
+        }
         return Done::problem(Problem::new(
             Code::NotAvailable,
             "an answer that does not end cannot be gathered from several sites yet: name one site in the scope, and ask once for each; nothing executed",

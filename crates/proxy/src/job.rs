@@ -9,6 +9,7 @@ use http::request;
 use crate::{
     core::{Core, Service},
     correlation::{Carried, Lasting, Workflow},
+    head,
     replicated::Concern,
 };
 
@@ -78,6 +79,26 @@ impl Job {
             flow,
             begun: OnceCell::new(),
         }
+    }
+
+    /// The same request for what is done after its answer, outside of its workflow.
+    pub(crate) fn look_alike(&self) -> Self {
+        let mut job = Self::new(
+            self.core.clone(),
+            self.service.clone(),
+            head::copy(&self.head),
+            Flow::Alone,
+            self.caller,
+        );
+        job.is_tls = self.is_tls;
+        job
+    }
+
+    /// Whether the scope says where the service is.
+    pub(crate) fn is_placed(&self) -> bool {
+        let service = &self.service.name;
+        self.carried()
+            .is_some_and(|carried| carried.scope.loc_of(service).is_some())
     }
 
     pub(crate) fn here(&self) -> &SiteName {

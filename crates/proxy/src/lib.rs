@@ -12,6 +12,7 @@ mod context_free;
 mod core;
 mod correlation;
 mod counters;
+mod cross;
 mod discovery;
 mod execute;
 mod gather;

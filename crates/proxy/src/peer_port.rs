@@ -94,6 +94,7 @@ fn admit(
         None => read_flow(core, &head)?,
     };
     let plan = match replicated::named_set(&head)? {
+        Some(sites) if replicated::is_cross(&head) => Plan::Cross(sites),
         Some(sites) => Plan::Replicate {
             sites,
             consistency: Consistency::Eventual,

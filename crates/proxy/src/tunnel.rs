@@ -96,9 +96,9 @@ pub(crate) async fn plain(
 }
 
 /// An upgrade under a scope: it goes to one site, the first of the plan that takes it.
-pub(crate) async fn scoped(job: Job, plan: Plan, wish: Wish, hold: Hold) -> Response<Body> {
+pub(crate) async fn scoped(mut job: Job, plan: Plan, wish: Wish, hold: Hold) -> Response<Body> {
     let kind = plan.kind();
-    let plan = match replicated::plan_for_one(&job, plan) {
+    let plan = match replicated::plan_for_one(&mut job, plan).await {
         Ok(plan) => plan,
         Err(problem) => return execute::finish(&job, kind, Done::refused(job.here(), problem)),
     };

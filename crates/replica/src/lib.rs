@@ -13,6 +13,7 @@ mod effect;
 mod event;
 mod id;
 mod message;
+pub mod names;
 mod operation;
 mod pairs;
 mod relation;
@@ -33,8 +34,8 @@ pub use operation::{
 pub use relation::{Relation, loser, relation};
 pub use rules::{PlainRules, Presence, Reading, Rules, default_reading};
 pub use set::{
-    Degraded, Digest, Entry, Fence, Install, Job, Member, OperationView, Outcome, Passage, Peer, Phase,
-    Record, Set, Standing, State, Wait, Want, Why, Work,
+    Degraded, Digest, Division, Entry, Fence, Install, Job, Member, OperationView, Outcome, Passage, Peer,
+    Phase, Record, Set, Standing, State, Wait, Want, Why, Work,
 };
 pub use site::{Context, Site, Tuning};
 pub use step::{adopt, create, receive, step};

@@ -7,8 +7,8 @@ use cheops_types::{SiteName, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Conflict, Degraded, Digest, Entry, LocalId, Member, MetaId, OpId, Operation, Passage, Rank, Recognise,
-    Record, Secret, Token, Vector, Wait,
+    Conflict, Degraded, Digest, Division, Entry, LocalId, Member, MetaId, OpId, Operation, Passage, Rank,
+    Recognise, Record, Secret, Token, Vector, Wait,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,6 +113,8 @@ pub struct Snapshot {
     pub deleted: Option<OpId>,
     pub pruned: Vector,
     pub last: Option<Rank>,
+    #[serde(default)]
+    pub division: Option<Division>,
     /// The sender's clock: later than everything in `at`. What the receiver writes must be later still.
     pub time: Stamp,
     pub log: Vec<Entry>,

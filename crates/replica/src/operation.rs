@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use cheops_types::{Caller, ServiceName, SiteName, Stamp};
+use cheops_types::{Caller, ServiceName, Share, SiteName, Span, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{MetaId, OpId, Rank, Token, Vector};
@@ -126,6 +126,9 @@ pub struct Birth {
     /// The id, where the client chose it: the same at all sites.
     pub name: Option<String>,
     pub sites: BTreeSet<SiteName>,
+    /// None: a replica at each site.
+    #[serde(default)]
+    pub span: Option<Span>,
 }
 
 /// The parts of the resource that an operation reads or writes, as the glue tells them.
@@ -198,6 +201,9 @@ pub struct Request {
     pub scope: String,
     /// The caller, as verified where the request was accepted.
     pub caller: Option<Caller>,
+    /// Counts of which each site gets a part; in the body stands the whole.
+    #[serde(default)]
+    pub shares: Vec<Share>,
 }
 
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ mod wait;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use cheops_types::{ServiceName, SiteName};
+use cheops_types::{ServiceName, Share, SiteName, Span};
 use serde::{Deserialize, Serialize};
 
 pub use entry::{Entry, Outcome, State, Why};
@@ -22,7 +22,8 @@ pub use wait::Wait;
 pub(crate) use wait::{are_alike, bounded};
 
 use crate::{
-    Author, Birth, Conflict, Draft, LocalId, MetaId, OpId, Rank, Recognise, Site, Token, Vector, Verb,
+    Author, Birth, Conflict, Draft, LocalId, MetaId, OpId, Operation, Rank, Recognise, Site, Token, Vector,
+    Verb,
 };
 
 /// What identifies the resource.
@@ -35,6 +36,9 @@ pub struct Record {
     pub parents: Vec<String>,
     /// The id, where the client chose it.
     pub name: Option<String>,
+    /// How it spans its sites; none: a replica at each.
+    #[serde(default)]
+    pub span: Option<Span>,
 }
 
 /// Whether this site is part of the set.
@@ -107,6 +111,16 @@ pub struct Set {
     /// The last time that this replica took another one's state because it differed.
     #[serde(default)]
     pub(crate) repair: Option<Repair>,
+    /// How counts are divided, since the last operation in the order of the set that divided them.
+    #[serde(default)]
+    pub(crate) division: Option<Division>,
+}
+
+/// The parts that sites have of a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Division {
+    pub by: Rank,
+    pub shares: Vec<Share>,
 }
 
 /// A site's last way in or out.
@@ -156,6 +170,7 @@ impl Set {
                 kind: birth.kind.clone(),
                 parents: birth.parents.clone(),
                 name: birth.name.clone(),
+                span: birth.span.clone(),
             },
             birth
                 .sites
@@ -192,6 +207,7 @@ impl Set {
             check: false,
             digest: None,
             repair: None,
+            division: None,
         }
     }
 
@@ -233,6 +249,18 @@ impl Set {
                 && self.held.covers(&entry.op.after)
         };
         self.deleted.is_some() || self.log.values().any(known)
+    }
+
+    /// Takes note of how an operation divides counts, if it is the last one that does.
+    pub(crate) fn divide(&mut self, op: &Operation) {
+        let shares = &op.request.shares;
+        let is_last = self.division.as_ref().is_none_or(|last| last.by < op.rank());
+        if !shares.is_empty() && is_last {
+            self.division = Some(Division {
+                by: op.rank(),
+                shares: shares.clone(),
+            });
+        }
     }
 
     /// Whether everything that is held has executed, in order, and nothing is under way.

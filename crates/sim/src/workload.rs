@@ -228,6 +228,7 @@ impl World {
                 body: change.body(),
                 scope: String::new(),
                 caller: None,
+                shares: Vec::new(),
             },
             conditions: None,
             credential: Some(Secret(b"secret".to_vec())),
@@ -247,5 +248,6 @@ pub(crate) fn birth(sites: impl IntoIterator<Item = SiteName>) -> Birth {
         parents: Vec::new(),
         name: None,
         sites: sites.into_iter().collect(),
+        span: None,
     }
 }

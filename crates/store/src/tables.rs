@@ -8,6 +8,7 @@
 //! | `operations` | clock, author, sequence, meta-id | `operations.by_set`: meta-id; `operations.by_state`: state |
 //! | `conflicts` | meta-id, then clock, author, sequence | |
 //! | `needs` | meta-id that is waited for, meta-id that waits | |
+//! | `names` | meta-id of a container, kind and key of what lies in it | |
 //! | `site` | nothing: one row | |
 //! | `payloads` | hash | `payloads.unused`: nothing |
 //! | `receiving` | number of the partial file | |
@@ -26,7 +27,9 @@ pub use operations::{
     Conflicts, OPERATION_DONE, OperationKey, OperationRow, Operations, OperationsBySet, OperationsByState,
 };
 pub use payloads::{PayloadRow, Payloads, Receiving, ReceivingRow, UnusedPayloads};
-pub use sets::{Needs, RecordRow, Records, SetRow, Sets, SetsByLocalKey, SetsByName, UnsettledRecords};
+pub use sets::{
+    Names, Needs, RecordRow, Records, SetRow, Sets, SetsByLocalKey, SetsByName, UnsettledRecords,
+};
 
 /// What a table's records can be.
 pub trait Record: Serialize + DeserializeOwned {}

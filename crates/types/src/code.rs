@@ -57,6 +57,9 @@ codes! {
     BodyUnsupported = "body_unsupported", 415, "the body cannot be read where it must be";
     GlueIncomplete = "glue_incomplete", 501, "the glue does not say enough to replicate that";
     SetRefused = "set_refused", 409, "the replica set cannot be changed like that";
+    NameTaken = "name_taken", 409, "the name is taken in a container that spans sites";
+    NameUnreserved = "name_unreserved", 503, "the name cannot be reserved in a container that spans sites";
+    OwnerUnknown = "owner_unknown", 503, "the site that has the resource cannot be found";
     UnknownOperation = "unknown_operation", 404, "no such operation is known here";
     UnknownConflict = "unknown_conflict", 404, "no such conflict is known here";
     StoreBusy = "store_busy", 503, "too many writes wait for this site's store";

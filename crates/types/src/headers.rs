@@ -22,6 +22,10 @@ pub const PEER_REPLICATE: &str = "x-cheops-replicate";
 pub const PEER_REPLICAS: &str = "x-cheops-replicas";
 /// Agent to agent: the prefix of everything that replication asks.
 pub const PEER_REPLICATION_PATH: &str = "/.cheops/replication/";
+/// Agent to agent, below [`PEER_REPLICATION_PATH`]: names in containers that span sites.
+pub const NAMES: &str = "names";
+/// Agent to agent: the request is to make a resource that spans the sites of [`PEER_REPLICATE`].
+pub const PEER_CROSS: &str = "x-cheops-cross";
 /// Agent to agent: the prefix of payloads, by hash.
 pub const PEER_PAYLOAD_PATH: &str = "/.cheops/payload/";
 /// For callers: the prefix of the operations whose state can be asked for.

@@ -22,8 +22,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::server::{Refusal, Shared};
 
-type Answer<T> = Result<Json<T>, Refusal>;
-type Body<T> = Result<Json<T>, JsonRejection>;
+pub(super) type Answer<T> = Result<Json<T>, Refusal>;
+pub(super) type Body<T> = Result<Json<T>, JsonRejection>;
 
 pub(super) fn router() -> Router<Shared> {
     Router::new()
@@ -45,7 +45,7 @@ pub(super) fn router() -> Router<Shared> {
 }
 
 /// The operator of the running agent, or the answer that there is none.
-struct Operating(Operator);
+pub(super) struct Operating(pub(super) Operator);
 
 impl FromRequestParts<Shared> for Operating {
     type Rejection = Refusal;
@@ -62,7 +62,7 @@ impl FromRequestParts<Shared> for Operating {
 }
 
 /// A query; one that cannot be read is a problem like every other.
-struct Asked<T>(T);
+pub(super) struct Asked<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequestParts<Shared> for Asked<T> {
     type Rejection = Refusal;
@@ -218,7 +218,7 @@ async fn dismiss(Operating(operator): Operating, Path(id): Path<String>) -> Answ
 }
 
 /// The body of a request. What is wrong with it may be part of a credential, so it is not told.
-fn read<T>(body: Body<T>) -> Result<T, Refusal> {
+pub(super) fn read<T>(body: Body<T>) -> Result<T, Refusal> {
     let Json(value) = body.map_err(|rejection| Refusal {
         status: rejection.status(),
         problem: Problem::new(

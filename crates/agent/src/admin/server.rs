@@ -13,7 +13,7 @@ use cheops_types::{Code, Problem};
 
 use super::{
     AdminSocket, ExplainRequest, Explanation, LimitsAnswer, ReloadAnswer, ServicesAnswer, SitesAnswer,
-    Source, Status, metrics, replication,
+    Source, Status, cross, metrics, replication,
 };
 
 pub(super) type Shared = Arc<dyn Source>;
@@ -45,6 +45,7 @@ fn router(source: Shared) -> Router {
         .route("/v1/reload", post(reload))
         .route("/metrics", get(metrics_text))
         .merge(replication::router())
+        .merge(cross::router())
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(source)

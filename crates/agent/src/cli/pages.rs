@@ -1,6 +1,6 @@
 //! Lists that an agent gives in pages.
 
-use cheops_node::model::{ConflictList, OperationList, SetList};
+use cheops_node::model::{ConflictList, CrossList, OperationList, SetList};
 use serde::de::DeserializeOwned;
 
 use super::ask::wait;
@@ -35,7 +35,12 @@ macro_rules! pages {
     )*};
 }
 
-pages!(SetList.sets, OperationList.operations, ConflictList.conflicts);
+pages!(
+    SetList.sets,
+    CrossList.resources,
+    OperationList.operations,
+    ConflictList.conflicts
+);
 
 /// Reads the list at `/v1/<name>` until `limit` entries or its end. A page may be short and not the last.
 pub(super) fn read<L: Pages>(

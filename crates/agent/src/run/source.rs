@@ -172,16 +172,18 @@ impl Source for Agent {
             explained = explained.at_one_site(why, &view);
         }
         let mut notes = explained.reasons;
-        if matches!(explained.plan, Plan::Gather(_)) && world.profile.is_stream(service, path, query) {
+        let can_be_watched = identity.list.is_some_and(|list| list.watch.is_some());
+        if matches!(explained.plan, Plan::Gather(_))
+            && world.profile.is_stream(service, path, query)
+            && !can_be_watched
+        {
             notes.push(
                 "the answer does not end and cannot be gathered: the request is answered with 501 not_available"
                     .to_owned(),
             );
         }
         let strong = Consistency::Strong;
-        if matches!(&explained.plan, Plan::Replicate { consistency, .. } if *consistency == strong)
-            || matches!(explained.plan, Plan::Cross(_))
-        {
+        if matches!(&explained.plan, Plan::Replicate { consistency, .. } if *consistency == strong) {
             notes.push(
                 "this version cannot execute that plan: the request is answered with 501 not_available"
                     .to_owned(),

@@ -3,6 +3,7 @@
 mod bad_input;
 mod bodies;
 mod certificates;
+mod cross;
 mod demo;
 mod framing;
 mod gather;

@@ -57,7 +57,7 @@ async fn names_are_checked() {
         app.b
             .ask("POST", "/labels", body.to_owned())
             .await
-            .failed(422, "a label needs a name");
+            .failed(422, "a name is needed, of at most 63 letters");
     }
     assert_eq!(app.b.get("/labels").await.json(), json!({ "items": [] }));
 }

@@ -2,7 +2,7 @@
 
 use cheops_types::ServiceName;
 
-use super::{Effect, IdRule, Meaning, MetaFormat};
+use super::{Count, Effect, IdRule, Meaning, MetaFormat, Taken};
 use crate::{
     Pointer,
     pattern::Pattern,
@@ -52,6 +52,15 @@ pub(crate) struct Rules {
     /// What a request's body has if it is without effect; not relative to the document.
     pub(crate) effect_free_bodies: Vec<Pointer>,
     pub(crate) answers: Vec<Answer>,
+    /// Whether it can span sites and contain others.
+    pub(crate) spans: bool,
+    /// What is divided among sites.
+    pub(crate) counts: Vec<Count>,
+    /// What is added up when the parts are shown as one.
+    pub(crate) sums: Vec<Pointer>,
+    pub(crate) taken: Option<Taken>,
+    /// What is added to the query of a create that is only to be tried.
+    pub(crate) rehearsal: Option<String>,
     /// Where ids stand in a body; made of the above by [`Rules::finish`].
     pub(crate) spots: Selection<Spot>,
 }
@@ -203,6 +212,11 @@ impl Default for Rules {
             effect_free: Vec::new(),
             effect_free_bodies: Vec::new(),
             answers: Vec::new(),
+            spans: false,
+            counts: Vec::new(),
+            sums: Vec::new(),
+            taken: None,
+            rehearsal: None,
             spots: Selection::default(),
         };
         rules.finish()

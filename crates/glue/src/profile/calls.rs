@@ -1,4 +1,4 @@
-//! The requests that the glue lists by method and path: `context-free`, `discovery`, `effect-free`, `stream`.
+//! The requests that the glue lists by method and path: `context-free`, `discovery`, `effect-free`, `stream`, `per-site`.
 
 #[cfg(test)]
 mod tests;
@@ -14,12 +14,13 @@ use super::{
 use crate::{
     ByCredential, ContextFree, GlueError, Pointer,
     calls::Calls,
+    container::PerSite,
     pattern::{Overlap, Pattern},
     streams::Streams,
 };
 
 /// The keys of a service that are read here.
-pub(super) const KEYS: [&str; 4] = ["context-free", "discovery", "effect-free", "stream"];
+pub(super) const KEYS: [&str; 5] = ["context-free", "discovery", "effect-free", "stream", "per-site"];
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
@@ -91,6 +92,18 @@ pub(super) fn read_effect_free(service: &Section<'_>) -> Result<Calls<()>, GlueE
         add(service, key, &mut calls, &call, method, ())?;
     }
     Ok(calls)
+}
+
+pub(super) fn read_per_site(service: &Section<'_>) -> Result<Vec<PerSite>, GlueError> {
+    let texts = service.texts("per-site")?.into_iter();
+    let paths = texts.map(|text| {
+        if text.value.starts_with('/') {
+            return Ok(PerSite::new(text.value));
+        }
+        let message = format!("`{}` is not a path: a path starts with `/`", text.value);
+        Err(service.source.error(&text.span, message))
+    });
+    paths.collect()
 }
 
 pub(super) fn read_streams(service: &Section<'_>) -> Result<Streams, GlueError> {

@@ -6,7 +6,7 @@ use super::{
     resources::read_pointer,
     section::{At, Section},
 };
-use crate::{Column, Form, GlueError, Items, ListShape, NextStyle, Paging, Pointer, json};
+use crate::{Column, Form, GlueError, Items, ListShape, NextStyle, Paging, Pointer, Watch, json};
 
 pub(super) fn read(resource: &Section<'_>) -> Result<ListShape, GlueError> {
     let plain = ListShape::plain(Items::Presumed);
@@ -16,7 +16,15 @@ pub(super) fn read(resource: &Section<'_>) -> Result<ListShape, GlueError> {
     let DeValue::Table(table) = value.get_ref() else {
         return Err(resource.wrong_type("list", value, "a table", value.get_ref()));
     };
-    let known = ["items", "document", "forms", "paging", "sort", "provenance"];
+    let known = [
+        "items",
+        "document",
+        "forms",
+        "paging",
+        "sort",
+        "provenance",
+        "watch",
+    ];
     let list = Section::open(resource.source, "list", table, value.span(), &known)?;
     let items = match read_pointer(&list, "items")? {
         Some(pointer) => Items::At(pointer.value),
@@ -43,7 +51,29 @@ pub(super) fn read(resource: &Section<'_>) -> Result<ListShape, GlueError> {
         items,
         sort: sort.map(|sort| sort.value),
         provenance,
+        watch: read_watch(&list)?,
     })
+}
+
+fn read_watch(list: &Section<'_>) -> Result<Option<Watch>, GlueError> {
+    let Some(value) = list.get("watch") else {
+        return Ok(None);
+    };
+    let DeValue::Table(table) = value.get_ref() else {
+        return Err(list
+            .wrong_type("watch", value, "a table", value.get_ref())
+            .fix("write `{ parameter = \"version\", version = \"/version\", object = \"/object\" }`"));
+    };
+    let known = ["parameter", "version", "object"];
+    let watch = Section::open(list.source, "`watch`", table, value.span(), &known)?;
+    let pointer = |key| read_pointer(&watch, key)?.ok_or_else(|| watch.missing(key));
+    let parameter = watch.required_text("parameter")?;
+    check_parameter(&watch, &parameter)?;
+    Ok(Some(Watch {
+        parameter: parameter.value.to_owned(),
+        version: pointer("version")?.value,
+        object: pointer("object")?.value,
+    }))
 }
 
 fn read_forms(list: &Section<'_>, items: &Items) -> Result<Vec<Form>, GlueError> {

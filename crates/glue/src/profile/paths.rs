@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     GlueError, ListShape, Pointer,
+    container::Inside,
     identity::Role,
     pattern::{Overlap, Pattern},
     routes::{Routes, Target},
@@ -24,6 +25,7 @@ pub(super) struct PathDraft {
     pub(super) place: Place,
     pub(super) list: Option<Arc<ListShape>>,
     pub(super) deeper: Option<At<DeeperDraft>>,
+    pub(super) inside: Option<At<Pattern>>,
 }
 
 /// What a path is to its resource.
@@ -111,6 +113,10 @@ pub(super) fn routes(
                     Some(deeper) => Some(find_deeper(source, pattern, deeper, &items, names)?),
                     None => None,
                 },
+                inside: match &path.inside {
+                    Some(inside) => Some(find_inside(source, below.unwrap_or(pattern), inside)?),
+                    None => None,
+                },
             },
         };
         routes.insert(pattern, target).map_err(|other| {
@@ -121,6 +127,16 @@ pub(super) fn routes(
         })?;
     }
     Ok(routes)
+}
+
+/// Finds out where a container's ids stand in the path of what it contains.
+fn find_inside(source: Source<'_>, child: &Pattern, container: &At<Pattern>) -> Result<Inside, GlueError> {
+    Inside::new(&container.value, child).map_err(|name| {
+        let message = format!("nothing tells `{{{name}}}` of `{}` in `{child}`", container.value);
+        source
+            .error(&container.span, message)
+            .fix("use the same names for placeholders that mean the same")
+    })
 }
 
 /// Finds out what the key of a deeper item is made of.

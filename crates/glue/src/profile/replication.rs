@@ -1,6 +1,7 @@
 //! What the glue says about the replicas of a kind.
 
 mod body;
+mod cross;
 #[cfg(test)]
 mod tests;
 mod verbs;
@@ -22,7 +23,7 @@ use crate::{
 };
 
 /// The keys that are read here.
-pub(super) const KEYS: [&str; 25] = [
+pub(super) const KEYS: [&str; 30] = [
     "document",
     "id",
     "chosen-by",
@@ -48,6 +49,11 @@ pub(super) const KEYS: [&str; 25] = [
     "actions",
     "effect-free",
     "answers",
+    "spans",
+    "divide",
+    "sum",
+    "taken",
+    "rehearsal",
 ];
 
 /// The least size of a range of integers: it is divided among 65,536 slots, of which each site has one.
@@ -65,6 +71,7 @@ pub(super) fn read(
     body::read(service, resource, &mut rules, mentions)?;
     verbs::read(resource, &mut rules)?;
     writes::read(resource, &mut rules)?;
+    cross::read(resource, &mut rules)?;
     Ok(rules.finish())
 }
 

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The keys of an entry that are its own; all others it may have from the entry that it is like.
-const OWN: [&str; 7] = [
+const OWN: [&str; 8] = [
     "kind",
     "like",
     "collection",
@@ -30,6 +30,7 @@ const OWN: [&str; 7] = [
     "singleton",
     "below",
     "deeper",
+    "inside",
 ];
 
 /// A kind that is named at a place of the file, to be looked for when all are known.
@@ -101,6 +102,7 @@ impl Draft {
             None => None,
         };
         let deeper = read_deeper(resource)?;
+        let inside = read_path(resource, "inside")?;
         let at = self.kind(kind.value);
         let draft = &mut self.kinds[at];
         if let (None, Some(item)) = (&draft.item, paths.item.as_ref().or(paths.singleton.as_ref())) {
@@ -111,7 +113,14 @@ impl Draft {
         }
         draft.add_rules(service, resource, paths.singleton.is_some(), mentions)?;
         for prefix in self.prefixes.clone() {
-            self.add_paths(at, &paths, &prefix, list.as_ref(), deeper.as_ref());
+            self.add_paths(
+                at,
+                &paths,
+                &prefix,
+                list.as_ref(),
+                deeper.as_ref(),
+                inside.as_ref(),
+            );
         }
         Ok(())
     }
@@ -123,6 +132,7 @@ impl Draft {
         prefix: &Pattern,
         list: Option<&Arc<ListShape>>,
         deeper: Option<&At<DeeperDraft>>,
+        inside: Option<&At<Pattern>>,
     ) {
         let single = [
             (&paths.collection, Place::Collection),
@@ -161,6 +171,7 @@ impl Draft {
                 place,
                 list: list.filter(|_| is_collection).cloned(),
                 deeper: deeper.filter(|_| is_collection).cloned(),
+                inside: inside.cloned(),
             });
         }
     }

@@ -33,10 +33,16 @@ pub(super) fn read<'t>(
     let context_free = mistakes.note(calls::read_context_free(&section, &draft));
     let effect_free = mistakes.note(calls::read_effect_free(&section));
     let streams = mistakes.note(calls::read_streams(&section));
+    let per_site = mistakes.note(calls::read_per_site(&section));
     // Half of the paths are no ground to judge the others.
-    let (Some(access), Some(context_free), Some(effect_free), Some(streams), true) =
-        (access, context_free, effect_free, streams, mistakes.is_empty())
-    else {
+    let (Some(access), Some(context_free), Some(effect_free), Some(streams), Some(per_site), true) = (
+        access,
+        context_free,
+        effect_free,
+        streams,
+        per_site,
+        mistakes.is_empty(),
+    ) else {
         return Ok(None);
     };
     let (routes, kinds) = draft.finish(source)?;
@@ -47,6 +53,7 @@ pub(super) fn read<'t>(
         context_free,
         effect_free,
         streams,
+        per_site,
     }))
 }
 

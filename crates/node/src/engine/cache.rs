@@ -81,6 +81,7 @@ mod tests {
             parents: Vec::new(),
             name: None,
             sites: BTreeSet::new(),
+            span: None,
         };
         let (token, local) = (Token(1), LocalId::new("7"));
         let recognise = Recognise::Nothing;

@@ -206,6 +206,9 @@ impl Put {
         for payload in self.payloads.removed {
             fetch::release(session, &self.meta, &payload)?;
         }
+        if self.kept.set.record().span.is_some() && self.kept.set.is_deleted() {
+            rows::forget_names(session, &self.meta)?;
+        }
         let row = rows::set_row(session, &self.here, &self.kept.set)?;
         session.put::<Sets>(&key, &row)?;
         let row = RecordRow {

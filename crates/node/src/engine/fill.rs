@@ -136,6 +136,7 @@ impl Fill {
             parents: Vec::new(),
             name: None,
             sites: BTreeSet::from([self.here.clone(), self.other.clone()]),
+            span: None,
         };
         Draft {
             token: Token(u128::from(number)),
@@ -150,6 +151,7 @@ impl Fill {
                 body: Body::Inline(STATE.to_vec()),
                 scope: format!("{} & {}", self.here, self.other),
                 caller: None,
+                shares: Vec::new(),
             },
             conditions: None,
             credential: None,

@@ -38,6 +38,9 @@ fn lab(sets: &[Known<'_>]) -> Lab {
                 local: set.local.map(str::to_owned),
                 sites: ["a", "b"].map(site).to_vec(),
                 standing: set.standing,
+                span: None,
+                shares: Vec::new(),
+                has_moved: false,
             },
         };
         let meta = set.meta.to_owned();

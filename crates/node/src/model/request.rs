@@ -16,6 +16,8 @@ pub struct SetFilter {
     pub state: Option<SetState>,
     /// Sets with a replica at this site.
     pub site: Option<SiteName>,
+    /// Only those that span their sites.
+    pub cross: bool,
     /// The `next` of the page before.
     pub after: Option<String>,
     pub limit: Option<usize>,

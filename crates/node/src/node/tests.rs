@@ -173,6 +173,7 @@ fn adopt(node: &crate::Node, meta: &str, local: &str) {
         parents: Vec::new(),
         name: None,
         sites: [site("site1")].into(),
+        span: None,
     };
     let input = Input::Adopt {
         id: NewId::Given(MetaId::new(meta)),

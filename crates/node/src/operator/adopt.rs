@@ -180,6 +180,7 @@ impl Operator {
             parents: self.parents(&profile, resource)?,
             name,
             sites: BTreeSet::from([self.core.site.clone()]),
+            span: None,
         };
         let (token, waiter) = self.register();
         let input = Input::Adopt {

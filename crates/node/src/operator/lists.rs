@@ -47,7 +47,8 @@ pub(super) fn sets(core: &Core, read: &ReadSession, filter: &SetFilter) -> Resul
         looked += 1;
         let is_meant = is_or_any(filter.service.as_ref(), row.service.as_str())
             && is_or_any(filter.kind.as_ref(), &row.kind)
-            && has_site(&row.head.sites);
+            && has_site(&row.head.sites)
+            && (!filter.cross || row.head.span.is_some());
         last = Some(meta.clone());
         if is_meant {
             candidates.push(meta);

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use cheops_glue::Verified;
 use cheops_net::Body;
 use cheops_replica::MetaId;
-use cheops_types::{Code, Problem, ServiceName, SiteName, headers};
+use cheops_types::{Code, NameRequest, NameVerdict, Problem, ServiceName, SiteName, headers};
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Limited};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,9 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Hands, read::Access, render::Order};
-use crate::{caller::OnBehalf, problems, progress::Progress, rows, secret::Headers, waiting::AppAnswer};
+use crate::{
+    caller::OnBehalf, names, problems, progress::Progress, rows, secret::Headers, waiting::AppAnswer,
+};
 
 /// Asks that wait; further ones are told to come again.
 const ASKS_MAX: usize = 256;
@@ -59,6 +61,7 @@ pub(super) enum Ask {
     Peer {
         site: SiteName,
         path: String,
+        body: Bytes,
         answer: oneshot::Sender<Result<Bytes, Problem>>,
     },
     Get {
@@ -72,6 +75,8 @@ pub(super) enum Ask {
         credential: Unprinted,
         answer: oneshot::Sender<Result<Verified, Problem>>,
     },
+    /// Let prime sites know which names were taken without asking them.
+    TellNames,
 }
 
 /// A credential by itself.
@@ -107,7 +112,7 @@ impl Asks {
 
     /// The replica of another site of the set.
     pub(crate) async fn replica_at(&self, site: &SiteName, set: &MetaId) -> Result<ReplicaState, Problem> {
-        let bytes = self.peer(site, &format!("read/{set}")).await?;
+        let bytes = self.peer(site, &format!("read/{set}"), Bytes::new()).await?;
         serde_json::from_slice(&bytes).map_err(|_| {
             let detail = format!("the answer of site `{site}` cannot be read: upgrade the older agent");
             Problem::new(Code::PeerFailed, detail).at(site)
@@ -116,7 +121,8 @@ impl Asks {
 
     /// Lets another site of the set read its replica again and compare it.
     pub(crate) async fn check_at(&self, site: &SiteName, set: &MetaId) -> Result<(), Problem> {
-        self.peer(site, &format!("check/{set}")).await.map(drop)
+        let path = format!("check/{set}");
+        self.peer(site, &path, Bytes::new()).await.map(drop)
     }
 
     /// A resource of this site's application, under the caller's credential.
@@ -147,10 +153,34 @@ impl Asks {
         self.ask(ask).await
     }
 
-    async fn peer(&self, site: &SiteName, path: &str) -> Result<Bytes, Problem> {
+    /// What the prime site of a container says about a name.
+    pub(crate) async fn name(&self, site: &SiteName, request: &NameRequest) -> Result<NameVerdict, Problem> {
+        let body = serde_json::to_vec(request).unwrap_or_default();
+        let answer = self.peer(site, headers::NAMES, body.into()).await?;
+        serde_json::from_slice(&answer).map_err(|_| {
+            let detail = format!("the answer of site `{site}` cannot be read: upgrade the older agent");
+            Problem::new(Code::PeerFailed, detail).at(site)
+        })
+    }
+
+    /// Soon, and not at all if there is too much to do: it is done again and again.
+    pub(crate) fn tell_names(&self) {
+        let asks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(asks) = &*asks {
+            let _ = asks.try_send(Ask::TellNames);
+        }
+    }
+
+    async fn peer(&self, site: &SiteName, path: &str, body: Bytes) -> Result<Bytes, Problem> {
         let path = format!("{}{path}", headers::PEER_REPLICATION_PATH);
         let site = site.clone();
-        self.ask(|answer| Ask::Peer { site, path, answer }).await
+        let ask = |answer| Ask::Peer {
+            site,
+            path,
+            body,
+            answer,
+        };
+        self.ask(ask).await
     }
 
     async fn ask<T>(
@@ -177,7 +207,13 @@ pub(super) async fn answer(hands: Rc<Hands>, ask: Ask) {
     // Whoever asked may have gone.
     match ask {
         Ask::Replica { set, answer } => drop(answer.send(hands.replica(&set).await)),
-        Ask::Peer { site, path, answer } => drop(answer.send(hands.ask(&site, path).await)),
+        Ask::Peer {
+            site,
+            path,
+            body,
+            answer,
+        } => drop(answer.send(hands.ask(&site, path, body).await)),
+        Ask::TellNames => names::tell_unasked(&hands.core).await,
         Ask::Caller {
             service,
             credential,
@@ -248,7 +284,7 @@ impl Hands {
     }
 
     /// Something that another site's agent answers.
-    async fn ask(&self, site: &SiteName, path: String) -> Result<Bytes, Problem> {
+    async fn ask(&self, site: &SiteName, path: String, body: Bytes) -> Result<Bytes, Problem> {
         let broken = |detail: String| Problem::new(Code::PeerFailed, detail).at(site);
         if !self.peers.is_up(site) {
             let detail = format!("site `{site}` does not answer heartbeats: try again when it is up");
@@ -257,7 +293,7 @@ impl Hands {
         let request = Request::builder()
             .method(Method::POST)
             .uri(path)
-            .body(Body::Empty)
+            .body(Body::full(body))
             .map_err(|error| broken(error.to_string()))?;
         let answer = self.peers.ask(site, request, false).await;
         let answer = answer.map_err(|failed| failed.problem)?;

@@ -1,6 +1,6 @@
 //! Executions at this site's application.
 
-use std::io::Read as _;
+use std::{borrow::Cow, io::Read as _};
 
 use bytes::Bytes;
 use cheops_replica::{self as replica, Attempt, Conditions, Execution, Form, LocalId, Recognise, Record};
@@ -103,7 +103,10 @@ impl Hands {
             return Err(Unsent::Later);
         }
         let access = caller.map_or(Access::OnBehalf(on_behalf), Access::Caller);
-        let content = kept.as_ref().map(|kept| kept.content.clone());
+        let content = match (&kept, request) {
+            (Some(kept), Some(request)) => Some(self.with_parts(set, request, kept.content.clone())?),
+            _ => None,
+        };
         let before = self.before(set, execution, caller, access).await?;
         let mut order = self.render(set, execution, content, caller, mark, access).await?;
         let mut spoken = Spoken::default();
@@ -141,6 +144,7 @@ impl Hands {
             explain(&mut attempt, spoken.why);
         }
         if caller.is_some() {
+            let answer = self.shown_as_whole(set, &execution.form, answer);
             self.core.waiting.put_answer(execution.token, answer);
         }
         Ok(attempt)
@@ -267,6 +271,10 @@ impl Hands {
         };
         let key = self.local_key(set, own).ok_or(Unsent::Later)?;
         let profile = self.core.surroundings.profile();
+        let installed = match form {
+            Form::CreateFrom { state } | Form::Overwrite { state, .. } => self.state_with_parts(set, state),
+            _ => Cow::Borrowed(&[][..]),
+        };
         let order = self.with_ids(|ids| {
             let render = Render {
                 profile: &profile,
@@ -285,8 +293,8 @@ impl Hands {
                     request: Some(request),
                     local,
                 } => render.repeat(request, content, local, caller, mark),
-                Form::CreateFrom { state } => render.create_from(&key, state, mark),
-                Form::Overwrite { state, .. } => return render.overwrite(&key, state, &current),
+                Form::CreateFrom { .. } => render.create_from(&key, &installed, mark),
+                Form::Overwrite { .. } => return render.overwrite(&key, &installed, &current),
                 Form::Delete { request: None, .. } => Ok(render.delete(&key)),
             }
             .map(Some)

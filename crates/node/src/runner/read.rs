@@ -17,11 +17,17 @@ pub(super) struct Reading {
     pub(super) portable: Vec<u8>,
     /// What is compared.
     pub(super) comparable: Vec<u8>,
+    /// What it has instead of its part of what is divided; mostly nothing.
+    odd: String,
 }
 
 impl Reading {
     pub(super) fn digest(&self) -> Digest {
-        Digest(digest(&SHA256, &self.comparable).as_ref().to_vec())
+        if self.odd.is_empty() {
+            return Digest(digest(&SHA256, &self.comparable).as_ref().to_vec());
+        }
+        let all = [self.odd.as_bytes(), &self.comparable].concat();
+        Digest(digest(&SHA256, &all).as_ref().to_vec())
     }
 }
 
@@ -92,9 +98,11 @@ impl Hands {
         let mapped = self.shown(set, local, body)?;
         let profile = self.core.surroundings.profile();
         let kind = profile.kind(&set.service, &set.kind);
+        let (whole, odd) = self.as_whole(set, &kind, &mapped);
         Some(Reading {
-            portable: kind.portable(&mapped).ok()?,
-            comparable: kind.comparable(&mapped).ok()?,
+            portable: kind.portable(&whole).ok()?,
+            comparable: kind.comparable(&whole).ok()?,
+            odd,
         })
     }
 

@@ -9,7 +9,7 @@ use cheops_replica::{Body, Event, Execution, Footprint, Form, LocalId, Recast, R
 use cheops_types::{Code, Problem};
 use tracing::debug;
 
-use super::{Hands, execute::Unsent, read::Access, render};
+use super::{Hands, divide::wholes_of, execute::Unsent, read::Access, render};
 use crate::waiting::{AppAnswer, Caller};
 
 /// What was found before a write executes.
@@ -132,7 +132,13 @@ impl Hands {
     fn difference(&self, set: &Record, request: &Request, before: &[u8], after: &[u8]) -> Option<Recast> {
         let profile = self.core.surroundings.profile();
         let kind = profile.kind(&set.service, &set.kind);
-        let recorded = kind.difference(before, after).ok()?;
+        let mut recorded = kind.difference(before, after).ok()?;
+        if !request.shares.is_empty() {
+            // It is the same count that was divided, also where this site's part stays what it was.
+            recorded.body = kind
+                .with_counts(&recorded.body, "", wholes_of(&request.shares))
+                .ok()?;
+        }
         let touches = match kind.touches(&Effect::Merge, "", &recorded.body) {
             glue::Touches::Whole => Footprint::Whole,
             glue::Touches::Parts(parts) => Footprint::Parts(parts),
@@ -145,6 +151,7 @@ impl Hands {
             body: Body::Inline(recorded.body),
             scope: request.scope.clone(),
             caller: request.caller.clone(),
+            shares: request.shares.clone(),
         };
         Some(Recast::Merge { touches, request })
     }
@@ -153,6 +160,10 @@ impl Hands {
         let profile = self.core.surroundings.profile();
         let kind = profile.kind(&set.service, &set.kind);
         let state = kind.portable(after).ok()?;
+        let state = match request.shares.as_slice() {
+            [] => state,
+            shares => kind.with_counts(&state, "", wholes_of(shares)).ok()?,
+        };
         let rendered = kind.create_from(&glue::join_key(&set.parents, ""), &state);
         let request = Request {
             method: rendered.method,
@@ -161,6 +172,7 @@ impl Hands {
             body: Body::Inline(rendered.body),
             scope: request.scope.clone(),
             caller: request.caller.clone(),
+            shares: request.shares.clone(),
         };
         Some(Recast::Create { request })
     }
@@ -175,7 +187,11 @@ fn headers(kind: &Kind, request: &Request, content_type: &str) -> Vec<(String, S
 }
 
 /// The resource that a recorded request is about.
-fn address<'a>(profile: &'a Profile, set: &'a Record, request: &'a Request) -> Option<Address<'a>> {
+pub(super) fn address<'a>(
+    profile: &'a Profile,
+    set: &'a Record,
+    request: &'a Request,
+) -> Option<Address<'a>> {
     let path = request.path.split(['?', '#']).next().unwrap_or_default();
     let mut within = profile.within(&set.service, path).into_iter();
     within.find(|address| address.kind == set.kind.as_str())
@@ -196,7 +212,7 @@ fn is_patch(profile: &Profile, set: &Record, request: &Request) -> bool {
 }
 
 /// Ids that are those of all sites already.
-struct Same;
+pub(crate) struct Same;
 
 impl Ids for Same {
     fn map(&self, _: &str, _: &str, _: &str, _: &str) -> Option<String> {

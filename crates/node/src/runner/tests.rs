@@ -28,6 +28,7 @@ fn record(of: &str, kind: &str, meta: &str) -> Record {
         kind: kind.to_owned(),
         parents: Vec::new(),
         name: None,
+        span: None,
     }
 }
 
@@ -39,6 +40,7 @@ fn request(method: &str, path: &str, body: &str) -> Request {
         body: Body::Inline(body.as_bytes().to_vec()),
         scope: "a & b".to_owned(),
         caller: None,
+        shares: Vec::new(),
     }
 }
 

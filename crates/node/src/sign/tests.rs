@@ -47,6 +47,7 @@ fn operation(origin: &str) -> Operation {
             body: Body::Inline(br#"{"n":1}"#.to_vec()),
             scope: "A: paris & rome".into(),
             caller: None,
+            shares: Vec::new(),
         },
         signature: Vec::new(),
     }

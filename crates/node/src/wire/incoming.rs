@@ -9,7 +9,7 @@ use cheops_types::{Code, Problem, SiteName, headers};
 use tracing::warn;
 
 use super::{CHECK, MESSAGES, READ, batch, parts};
-use crate::{core::Core, problems, rows, secret, sign};
+use crate::{core::Core, names, problems, rows, secret, sign};
 
 /// Everything below [`headers::PEER_REPLICATION_PATH`]. Each message is taken whole or not at all, and the
 /// answer comes when they are durable.
@@ -23,6 +23,8 @@ pub(crate) fn receive(
     Box::pin(async move {
         if path == MESSAGES {
             take(core, from, body).await.map(|()| Bytes::new())
+        } else if path == headers::NAMES {
+            names::answer(core, from, body).await
         } else if let Some(meta) = path.strip_prefix(READ) {
             let set = for_members(&core, &from, meta)?;
             let state = core.asks.replica(&set).await?;

@@ -58,6 +58,7 @@ pub(super) fn operation(origin: &str, seq: u64, body: &[u8]) -> Operation {
             parents: Vec::new(),
             name: None,
             sites: ["a", "b"].map(site).into(),
+            span: None,
         })),
         touches: Footprint::Whole,
         recognise: Recognise::Marker,
@@ -69,6 +70,7 @@ pub(super) fn operation(origin: &str, seq: u64, body: &[u8]) -> Operation {
             body: Body::Inline(body.to_vec()),
             scope: String::new(),
             caller: None,
+            shares: Vec::new(),
         },
         signature: Vec::new(),
     }

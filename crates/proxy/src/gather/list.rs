@@ -3,7 +3,7 @@
 use std::{pin::pin, sync::Arc};
 
 use bytes::Bytes;
-use cheops_glue::{GatherQuery, ListPage, ListShape, Merged, Round, Share};
+use cheops_glue::{GatherQuery, ListPage, ListShape, Merged, Round, Share, Versions};
 use cheops_net::Body;
 use cheops_types::{Code, Limit, Outcome, Problem, SiteName, Visit};
 use futures_util::{StreamExt as _, stream};
@@ -183,7 +183,7 @@ fn origin(headers: &HeaderMap, is_tls: bool) -> String {
     text(HOST).map_or_else(String::new, |host| format!("{scheme}://{host}"))
 }
 
-fn set_query(head: &mut request::Parts, query: &str) {
+pub(super) fn set_query(head: &mut request::Parts, query: &str) {
     let path = head.uri.path();
     let target = if query.is_empty() {
         path.to_owned()
@@ -265,6 +265,20 @@ fn mark(job: &Job, page: &mut ListPage, places: &Places) {
     }
 }
 
+/// The versions of the sites' lists, where the list can be watched.
+fn versions(job: &Job, round: &Round<'_>, pages: &[Option<ListPage>]) -> Versions {
+    let mut versions = Versions::default();
+    let Some(shape) = job.list.as_ref().filter(|shape| shape.watch.is_some()) else {
+        return versions;
+    };
+    for (fetch, page) in round.fetches().iter().zip(pages) {
+        if let Some(version) = page.as_ref().and_then(|page| shape.version_of(page)) {
+            versions.set(&fetch.site, &version);
+        }
+    }
+    versions
+}
+
 fn merged(job: &Job, round: &Round<'_>, given: Vec<Given>, pages: &[Option<ListPage>]) -> Done {
     let (mut answers, mut visits, mut workflow) = (Vec::new(), Vec::new(), Vec::new());
     for one in given {
@@ -272,6 +286,7 @@ fn merged(job: &Job, round: &Round<'_>, given: Vec<Given>, pages: &[Option<ListP
         answers.push(one.answer);
         visits.push(one.visit);
     }
+    let versions = versions(job, round, pages);
     let Merged { body, parts, .. } = match round.merge(pages) {
         Ok(merged) => merged,
         Err(error) => {
@@ -281,6 +296,10 @@ fn merged(job: &Job, round: &Round<'_>, given: Vec<Given>, pages: &[Option<ListP
                 ..Done::problem(error.into())
             };
         }
+    };
+    let body = match &job.list {
+        Some(shape) => shape.with_versions(&body, &versions).unwrap_or(body),
+        None => body,
     };
     let mut complete = true;
     let mut told = Vec::new();

@@ -64,9 +64,24 @@ fn as_json(body: Bytes) -> Result<Bytes, Problem> {
     }
 }
 
+/// Whether a body is said to be text in which ids and names can be found.
+pub(super) fn is_readable(headers: &HeaderMap) -> bool {
+    is_identity(headers) && (!headers.contains_key(CONTENT_TYPE) || is_json(headers) || is_yaml(headers))
+}
+
 /// Reads a body that ids are to be rewritten in.
 pub(super) async fn json(job: &Job, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
     check_json(headers, &body)?;
+    let bytes = whole(job, body).await?;
+    if is_yaml(headers) {
+        as_json(bytes)
+    } else {
+        Ok(bytes)
+    }
+}
+
+/// Reads a body that is kept in memory.
+pub(super) async fn whole(job: &Job, body: Body) -> Result<Bytes, Problem> {
     let max = job.core.limits().replay_body_max_bytes;
     within(job, body, |mut body| async move {
         let mut whole = BytesMut::new();
@@ -83,13 +98,6 @@ pub(super) async fn json(job: &Job, headers: &HeaderMap, body: Body) -> Result<B
         Ok(whole.freeze())
     })
     .await
-    .and_then(|bytes| {
-        if is_yaml(headers) {
-            as_json(bytes)
-        } else {
-            Ok(bytes)
-        }
-    })
 }
 
 async fn inline_or_spool(job: &Job, mut body: Body, max: usize) -> Result<Taken, Problem> {

@@ -7,6 +7,7 @@ use http::header::CONTENT_TYPE;
 
 use crate::{
     core::Core,
+    cross::{self, Container},
     job::{Caller, Job},
 };
 
@@ -26,6 +27,10 @@ pub(crate) struct Concern {
     /// Whether ids of other resources can stand in the request's body.
     pub(super) has_references: bool,
     pub(super) answer: AnswerIds,
+    /// Whether the set is what the request addresses, not only what that lies within.
+    pub(super) is_own: bool,
+    /// What it lies in, if that spans sites.
+    pub(super) container: Option<Container>,
 }
 
 /// The ids of replicas in an answer of this site's service.
@@ -60,6 +65,7 @@ pub(crate) fn concerns(core: &Core, service: &str, path: &str) -> bool {
                 .within(service, path)
                 .iter()
                 .any(|container| has(presence, container)))
+        || cross::concerns(core, service, path)
 }
 
 /// Whether a path can lie within other resources than the addressed one.
@@ -90,15 +96,17 @@ fn has_related(presence: &Presence, address: &Address<'_>) -> bool {
 
 /// Finds out what replication has to do with a request, before anything runs.
 pub(crate) fn look(job: &mut Job, plan: &Plan) -> Result<(), Problem> {
-    let wants_replicas = matches!(plan, Plan::Replicate { .. });
+    let wants_replicas = matches!(plan, Plan::Replicate { .. } | Plan::Cross(_));
     let (core, path) = (job.core.clone(), job.head.uri.path());
     if core.shared.replication().is_none() || !(wants_replicas || concerns(&core, &job.service.name, path)) {
         return Ok(());
     }
     let mut concern = concern(&core, job)?;
+    concern.container = cross::container(job)?;
     concern.answer = match (plan, job.caller) {
         // A service knows its own site's ids, but in a list of several sites they would mean nothing.
-        (Plan::Gather(_), _) | (_, Caller::Peer) => AnswerIds::Told,
+        (Plan::Gather(_) | Plan::Cross(_), _) | (_, Caller::Peer) => AnswerIds::Told,
+        _ if concern.container.is_some() => AnswerIds::Told,
         (_, Caller::User) => AnswerIds::Shown,
         (_, Caller::Service) => AnswerIds::Local,
     };
@@ -133,6 +141,8 @@ fn concern(core: &Core, job: &Job) -> Result<Concern, Problem> {
                 is_document,
                 has_references: is_document && has_related(&core.shared.presence, address),
                 answer: AnswerIds::Shown,
+                is_own: false,
+                container: None,
             }
         }
         None => Concern {
@@ -148,6 +158,8 @@ fn concern(core: &Core, job: &Job) -> Result<Concern, Problem> {
             is_document: false,
             has_references: false,
             answer: AnswerIds::Shown,
+            is_own: false,
+            container: None,
         },
     };
     for container in profile.within(&job.service.name, path) {
@@ -165,6 +177,7 @@ fn concern(core: &Core, job: &Job) -> Result<Concern, Problem> {
             concern.is_document = container.below.is_empty();
         }
         if is_part || !is_write(concern.effect) {
+            concern.is_own = is_part;
             concern.known = Some(known);
         }
         break;

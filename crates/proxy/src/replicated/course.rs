@@ -1,7 +1,7 @@
 //! What becomes of a request that concerns replica sets: a decision without effects.
 
-use cheops_plan::{Known, Standing, Target};
-use cheops_types::{Code, Consistency, Plan, Problem, SiteName};
+use cheops_plan::{Cross, Known, Standing, Target};
+use cheops_types::{Code, Consistency, Plan, Problem, SiteName, Unreserved};
 
 use super::unavailable;
 
@@ -41,6 +41,8 @@ pub(super) enum Course {
         set: Vec<SiteName>,
         sites: Vec<SiteName>,
     },
+    /// The one of these sites that has the resource executes it.
+    Owner(Vec<SiteName>),
     /// Nothing executes.
     Refuse(Problem),
 }
@@ -101,8 +103,7 @@ impl Case<'_> {
                     "a write through `strong` is not part of this version; nothing executed",
                 );
             }
-            Plan::Cross(_) => return Course::Planned,
-            Plan::Replicate { sites, .. } => Some(sites),
+            Plan::Replicate { sites, .. } | Plan::Cross(sites) => Some(sites),
             _ => None,
         };
         match (self.known, replicate) {
@@ -121,6 +122,10 @@ impl Case<'_> {
                 Code::NotAvailable,
                 "`&` on a write is for one resource, and the path names a whole collection or a document that is no resource; nothing executed",
             );
+        }
+        if matches!(self.plan, Plan::Cross(_)) && !self.is_create && !self.is_upsert {
+            // It is at one of the sites: whoever has it changes it.
+            return Course::Owner(sites.to_vec());
         }
         if !is_listed && !self.is_from_peer {
             return Course::HandOver {
@@ -141,7 +146,14 @@ impl Case<'_> {
                 "a site of the replica set must accept its create; nothing executed",
             );
         }
-        Course::Accept(Target::New(sites.to_vec()))
+        Course::Accept(match self.plan {
+            Plan::Cross(_) => Target::Cross(Cross {
+                sites: sites.to_vec(),
+                weights: Vec::new(),
+                unreserved: Unreserved::default(),
+            }),
+            _ => Target::New(sites.to_vec()),
+        })
     }
 }
 
@@ -164,6 +176,8 @@ mod tests {
             local: local.map(Into::into),
             sites: sites(&["a", "b"]),
             standing: Standing::Member,
+            span: None,
+            shares: [].into(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! `Prefer` (RFC 7240): how far a caller wants to wait.
 
 use cheops_plan::{Prefer, Told};
+use cheops_types::{SiteName, Unreserved};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
@@ -27,6 +28,32 @@ pub(super) fn read(headers: &HeaderMap) -> Prefer {
         }
     }
     prefer
+}
+
+/// How something is to span sites: `cheops-weights="site1:3 site2:1"`, `cheops-names=flag`.
+pub(super) fn cross(headers: &HeaderMap) -> (Vec<(SiteName, u32)>, Unreserved) {
+    let (mut weights, mut unreserved) = (Vec::new(), Unreserved::default());
+    let values = headers
+        .get_all(PREFER)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok());
+    for preference in values.flat_map(|value| value.split(',')) {
+        let (name, value) = preference.split_once('=').unwrap_or((preference, ""));
+        let value = value.trim().trim_matches('"');
+        match name.trim().to_ascii_lowercase().as_str() {
+            "cheops-weights" => {
+                let pairs = value
+                    .split_ascii_whitespace()
+                    .filter_map(|pair| pair.split_once(':'));
+                let read = pairs
+                    .filter_map(|(site, weight)| Some((SiteName::new(site).ok()?, weight.parse().ok()?)));
+                weights = read.collect();
+            }
+            "cheops-names" if value.eq_ignore_ascii_case("flag") => unreserved = Unreserved::Flag,
+            _ => {}
+        }
+    }
+    (weights, unreserved)
 }
 
 /// Tells which preferences were honoured. One that could not be is left out; the receipt says why.

@@ -35,7 +35,7 @@ pub(super) async fn accept(job: &mut Job, target: Target, body: Body) -> (PlanKi
     (PlanKind::Replicate, write(job, target, body).await)
 }
 
-async fn write(job: &mut Job, target: Target, body: WriteBody) -> Done {
+pub(super) async fn write(job: &mut Job, target: Target, body: WriteBody) -> Done {
     let Some(coordinator) = job.core.shared.replication().cloned() else {
         return Done::refused(job.here(), not_attached());
     };
@@ -60,6 +60,7 @@ async fn write(job: &mut Job, target: Target, body: WriteBody) -> Done {
         Reply::Elsewhere(elsewhere) => {
             let set = match target {
                 Target::New(sites) => sites,
+                Target::Cross(cross) => cross.sites,
                 Target::Set(_) => known.map(|known| known.sites).unwrap_or_default(),
             };
             take_over(job, &set, elsewhere, body).await

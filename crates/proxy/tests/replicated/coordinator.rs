@@ -40,6 +40,8 @@ impl Fake {
             local: local.map(Into::into),
             sites: sites.iter().map(|name| site(name)).collect(),
             standing: Standing::Member,
+            span: None,
+            shares: [].into(),
         };
         let set = (service.to_owned(), kind.to_owned(), known);
         self.state.lock().unwrap().sets.push(set);

@@ -31,6 +31,7 @@ impl Set {
             peers: self.peers.clone(),
             job: self.job.clone(),
             queue: self.queue.clone(),
+            division: self.division.clone(),
             install: self.install.clone(),
             check: self.check,
             digest: self.digest.clone(),

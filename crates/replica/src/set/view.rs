@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cheops_types::SiteName;
+use cheops_types::{Share, SiteName};
 
 use super::{Entry, Install, Job, Record, Set, Standing, Work};
 use crate::{
@@ -40,6 +40,16 @@ impl Set {
     /// Whether a site was removed by force and has not come back.
     pub fn has_expelled(&self, site: &SiteName) -> bool {
         self.expelled.contains_key(site)
+    }
+
+    /// Whether any site has left, was removed, or came back.
+    pub fn has_moved(&self) -> bool {
+        !self.passages.is_empty() || !self.expelled.is_empty()
+    }
+
+    /// How counts are divided among the sites; empty where nothing is.
+    pub fn shares(&self) -> &[Share] {
+        self.division.as_ref().map_or(&[], |division| &division.shares)
     }
 
     /// This site's replica.

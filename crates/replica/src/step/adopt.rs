@@ -37,6 +37,7 @@ pub fn adopt(
             body: Body::Inline(Vec::new()),
             scope: String::new(),
             caller: None,
+            shares: Vec::new(),
         },
         conditions: None,
         credential: None,

@@ -21,6 +21,7 @@ impl Step<'_> {
         if op.verb.is_for_application() && self.set.last.as_ref().is_none_or(|last| *last < op.rank()) {
             self.set.last = Some(op.rank());
         }
+        self.set.divide(&op);
         if matches!(op.verb, Verb::Delete) {
             // Also where the application keeps its replica: it is one too many then.
             self.set.deleted = Some(id.clone());

@@ -128,6 +128,7 @@ impl Step<'_> {
             deleted: set.deleted.clone(),
             pruned: set.pruned.clone(),
             last: set.last.clone(),
+            division: set.division.clone(),
             time: self.site.clock.last(),
             log: set.log.values().cloned().collect(),
             conflicts: set.conflicts.values().cloned().collect(),
@@ -196,6 +197,7 @@ impl Step<'_> {
         set.recognise = snapshot.recognise;
         set.birth = snapshot.birth;
         set.last = snapshot.last;
+        set.division = snapshot.division;
         set.held.join(&snapshot.at);
         set.pruned.join(&snapshot.pruned);
         let stale = |rank: &Rank| snapshot.pruned.includes(&rank.id);

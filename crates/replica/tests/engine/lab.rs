@@ -78,6 +78,7 @@ impl Lab {
                 body: Body::Inline(Vec::new()),
                 scope: String::new(),
                 caller: None,
+                shares: Vec::new(),
             },
             conditions: None,
             credential: None,
@@ -122,6 +123,7 @@ impl Lab {
             parents: Vec::new(),
             name: None,
             sites: self.sites.keys().map(|site| name(site)).collect::<BTreeSet<_>>(),
+            span: None,
         };
         let draft = self.draft(Verb::Create(Box::new(birth)), Footprint::Whole, recognise);
         let (site, set) = self.sites.get_mut(at).unwrap();
@@ -143,6 +145,7 @@ impl Lab {
             parents: Vec::new(),
             name: None,
             sites: BTreeSet::new(),
+            span: None,
         };
         self.tokens += 1;
         let token = Token(self.tokens);

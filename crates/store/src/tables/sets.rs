@@ -105,3 +105,13 @@ impl Table for Needs {
     type Key = (String, String);
     type Value = ();
 }
+
+/// Who has which name in a container that spans sites: `(meta-id of the container, kind and key)`.
+#[derive(Debug)]
+pub struct Names<R>(PhantomData<R>);
+
+impl<R: Record> Table for Names<R> {
+    const NAME: &'static str = "names";
+    type Key = (String, String);
+    type Value = R;
+}

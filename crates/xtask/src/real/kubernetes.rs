@@ -2,6 +2,7 @@
 
 mod access;
 mod clients;
+mod cross;
 mod kinds;
 mod kubelet;
 mod page;
@@ -39,6 +40,7 @@ const SCENARIOS: &[(u8, &[Scenario<Sites>])] = &[
     (2, kinds::SCENARIOS),
     (3, partition::SCENARIOS),
     (2, scopes::SCENARIOS),
+    (2, cross::SCENARIOS),
     (2, typing::SCENARIOS),
     (2, page::SCENARIOS),
     (2, access::SCENARIOS),

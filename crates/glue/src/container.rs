@@ -1,0 +1,205 @@
+//! What a path lies in, wherever the container's own path stands.
+
+use crate::{
+    Address, Kind, Profile,
+    pattern::{Pattern, Segment, Segments},
+    percent,
+    trail::Trail,
+    wildcard::Wildcard,
+};
+
+/// Where a container's path has its ids: the path of another kind, filled with what stands in the path of a child.
+#[derive(Debug, Clone)]
+pub(crate) struct Inside(Vec<Step>);
+
+#[derive(Debug, Clone)]
+enum Step {
+    Literal(Box<str>),
+    /// What stands at this place of the child's path.
+    Place(usize),
+}
+
+impl Inside {
+    /// None where the container has a placeholder that the child has not; its name.
+    pub(crate) fn new(container: &Pattern, child: &Pattern) -> Result<Self, String> {
+        let here: Vec<&str> = child.named_placeholders().map(|(_, name)| name).collect();
+        let step = |segment: &Segment| match segment {
+            Segment::Literal(text) => Ok(Step::Literal(text.clone())),
+            Segment::Any { name, .. } => match here.iter().position(|known| **known == **name) {
+                Some(place) => Ok(Step::Place(place)),
+                None => Err(name.to_string()),
+            },
+        };
+        container
+            .segments()
+            .iter()
+            .map(step)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    fn path(&self, trail: &Trail<'_>) -> String {
+        let mut path = String::new();
+        for step in &self.0 {
+            path.push('/');
+            match step {
+                Step::Literal(text) => path.push_str(text),
+                Step::Place(place) => percent::encode_segment_into(&mut path, &trail.value(*place)),
+            }
+        }
+        path
+    }
+}
+
+/// A resource that others may lie in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Container {
+    pub kind: String,
+    pub id: String,
+    pub key: String,
+}
+
+impl Container {
+    fn of(address: &Address<'_>) -> Option<Self> {
+        Some(Self {
+            kind: address.kind.to_string(),
+            id: address.id.as_ref()?.to_string(),
+            key: address.key.as_ref()?.to_string(),
+        })
+    }
+}
+
+impl Profile {
+    /// The resources that a path lies in and that may span sites, innermost first. What the path itself addresses is
+    /// none of them.
+    pub fn containers(&self, service: &str, path: &str) -> Vec<Container> {
+        let own = self
+            .address(service, path)
+            .and_then(|address| Container::of(&address));
+        let trail = Trail::of(self, service, path);
+        let inside = trail.inside.map(|inside| inside.path(&trail));
+        let elsewhere = inside.as_deref().and_then(|path| self.address(service, path));
+        let mut containers = Vec::new();
+        for address in self.within(service, path).iter().chain(&elsewhere) {
+            let container = Container::of(address).filter(|container| Some(container) != own.as_ref());
+            if let Some(container) = container.filter(|_| address.rules().is_container())
+                && !containers.contains(&container)
+            {
+                containers.push(container);
+            }
+        }
+        containers
+    }
+
+    /// The kinds of a service that can span sites and contain others.
+    pub fn container_kinds(&self, service: &str) -> impl Iterator<Item = &str> {
+        let kinds = self.services.get(service).map(|service| &*service.kinds);
+        let kinds = kinds.unwrap_or_default().iter();
+        kinds.filter(|kind| kind.is_container()).map(Kind::name)
+    }
+
+    /// Whether a path addresses something that each site's application makes by itself.
+    pub fn is_per_site(&self, service: &str, path: &str) -> bool {
+        let service = self.services.get(service);
+        service.is_some_and(|service| service.per_site.iter().any(|known| known.matches(path)))
+    }
+}
+
+/// The path of something that the application makes by itself at each site.
+#[derive(Debug, Clone)]
+pub(crate) struct PerSite(Vec<Wildcard>);
+
+impl PerSite {
+    /// Segments in which `*` stands for any characters and `?` for one; `{x}` is a whole segment.
+    pub(crate) fn new(path: &str) -> Self {
+        let segment = |segment: &str| {
+            if segment.starts_with('{') && segment.ends_with('}') {
+                Wildcard::new("*")
+            } else {
+                Wildcard::new(segment)
+            }
+        };
+        Self(Segments::of(path).map(segment).collect())
+    }
+
+    /// Also for what stands below it.
+    fn matches(&self, path: &str) -> bool {
+        let mut segments = Segments::of(path);
+        self.0.iter().all(|wanted| {
+            segments
+                .next()
+                .is_some_and(|found| wanted.matches(&percent::decode_text(found)))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GLUE: &str = r#"
+application = "shop"
+
+[services.A]
+per-site = ["/rooms/{room}/doors/main-?"]
+
+[[services.A.resources]]
+kind = "room"
+collection = "/rooms"
+spans = true
+
+[[services.A.resources]]
+kind = "door"
+collection = "/rooms/{room}/doors"
+
+[[services.A.resources]]
+kind = "key"
+collection = "/keys/{house}/{room}/all"
+item = "/keys/{house}/{room}/all/{id}"
+inside = "/rooms/{room}"
+
+[[services.A.resources]]
+kind = "order"
+collection = "/orders"
+
+[[services.A.resources]]
+kind = "line"
+collection = "/orders/{order}/lines"
+"#;
+
+    #[test]
+    fn containers_of_paths() {
+        let profile = Profile::parse("shop.toml", GLUE).unwrap();
+        let of = |path: &str| {
+            let containers = profile.containers("A", path);
+            containers
+                .iter()
+                .map(|it| format!("{} {}", it.kind, it.key))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of("/rooms"), [""; 0]);
+        assert_eq!(of("/rooms/a"), [""; 0]);
+        assert_eq!(of("/rooms/a/doors"), ["room a"]);
+        assert_eq!(of("/rooms/a/doors/7"), ["room a"]);
+        assert_eq!(of("/rooms/a%2fb/doors/7/lock"), ["room a/b"]);
+        assert_eq!(of("/keys/h/r/all"), ["room r"]);
+        assert_eq!(of("/keys/h/a%2fb/all/9"), ["room a/b"]);
+        // Orders do not span sites.
+        assert_eq!(of("/orders/1/lines"), [""; 0]);
+        for (path, expect) in [
+            ("/rooms/a/doors/main-1", true),
+            ("/rooms/a/doors/main-1/lock", true),
+            ("/rooms/a/doors/main-12", false),
+            ("/rooms/a/doors", false),
+        ] {
+            assert_eq!(profile.is_per_site("A", path), expect, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_container_that_nothing_tells_is_a_mistake() {
+        let wrong = GLUE.replace("inside = \"/rooms/{room}\"", "inside = \"/rooms/{hall}\"");
+        let error = Profile::parse("shop.toml", &wrong).unwrap_err();
+        assert!(error.to_string().contains("{hall}"), "{error}");
+    }
+}

@@ -1,0 +1,372 @@
+//! Resources that span sites: containers whose names are taken everywhere, counts that are divided.
+
+use serde_json::Value;
+
+use super::{Kind, Rules};
+use crate::{NotJson, Pointer, key, pattern::Pattern};
+
+/// A count that is divided among sites.
+#[derive(Debug, Clone)]
+pub(crate) struct Count {
+    pub(crate) pointer: Pointer,
+    /// What a create means that does not say it.
+    pub(crate) default: u64,
+    /// Paths behind the resource whose requests have it at the same place.
+    pub(crate) below: Vec<Pattern>,
+}
+
+/// What the application answers to a create of something that exists.
+#[derive(Debug, Clone)]
+pub(crate) struct Taken {
+    pub(crate) status: u16,
+    /// JSON; placeholders of the item's path stand in its texts.
+    pub(crate) body: String,
+}
+
+/// An answer that an application would have given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub status: u16,
+    /// JSON.
+    pub body: Vec<u8>,
+}
+
+impl Kind {
+    /// Whether a resource of this kind can span sites and contain others.
+    pub fn is_container(&self) -> bool {
+        self.rules.spans
+    }
+
+    /// What is added to the query of a create that is only to be tried: its answer tells the name that a body has which
+    /// cannot be read.
+    pub fn rehearsal(&self) -> Option<&str> {
+        self.rules.rehearsal.as_deref()
+    }
+
+    /// Whether lists of this kind can be watched.
+    pub fn is_watched(&self) -> bool {
+        self.list.watch.is_some()
+    }
+
+    /// Whether a resource of this kind can be divided among sites.
+    pub fn is_divisible(&self) -> bool {
+        !self.rules.counts.is_empty()
+    }
+
+    /// The counts that a request sets: pointers into the resource, and each as a whole. `below` is the path behind
+    /// the resource; a create also sets what it does not say.
+    pub fn counts(
+        &self,
+        body: &[u8],
+        below: &str,
+        is_create: bool,
+    ) -> Result<Vec<(String, u64)>, NotCounted> {
+        let mut counts = Vec::new();
+        for count in &self.rules.counts {
+            if !below.is_empty() && !count.below.iter().any(|path| path.matches(below)) {
+                continue;
+            }
+            let value = if body.is_empty() {
+                Value::Null
+            } else {
+                read(body).map_err(|error| NotCounted::NotJson(error.0))?
+            };
+            let said = said(&self.rules, &value, &count.pointer);
+            match said {
+                Some(Value::Number(number)) if number.is_u64() => {
+                    counts.push((count.pointer.to_string(), number.as_u64().unwrap_or_default()));
+                }
+                Some(Value::Null) | None if is_create => {
+                    counts.push((count.pointer.to_string(), count.default));
+                }
+                Some(Value::Null) | None => {}
+                Some(other) => {
+                    return Err(NotCounted::NoCount {
+                        pointer: count.pointer.to_string(),
+                        found: other.to_string(),
+                    });
+                }
+            }
+        }
+        Ok(counts)
+    }
+
+    /// A request's body, a document or a patch, with these counts. `below` is the path behind the resource.
+    pub fn with_counts<'c>(
+        &self,
+        body: &[u8],
+        below: &str,
+        counts: impl IntoIterator<Item = (&'c str, u64)>,
+    ) -> Result<Vec<u8>, NotJson> {
+        let mut value: Value = if body.is_empty() {
+            Value::Object(serde_json::Map::new())
+        } else {
+            read(body)?
+        };
+        for (pointer, count) in counts {
+            match &mut value {
+                Value::Array(changes) => {
+                    let is_set =
+                        |change: &&mut Value| change.get("path").and_then(Value::as_str) == Some(pointer);
+                    for change in changes.iter_mut().filter(is_set) {
+                        change["value"] = count.into();
+                    }
+                }
+                document => {
+                    let inner = match below {
+                        "" => self.inner_mut(document),
+                        _ => document,
+                    };
+                    set(inner, pointer, count.into());
+                }
+            }
+        }
+        serde_json::to_vec(&value).map_err(NotJson::from)
+    }
+
+    /// The content type of a patch that sets some members; none where the glue knows of none.
+    pub fn merge_type(&self) -> Option<&str> {
+        let mut types = self.rules.patch.iter();
+        let merge = types.find(|known| known.patch == super::Patch::Merge)?;
+        Some(&merge.content_type)
+    }
+
+    /// A document that says nothing.
+    pub fn empty_document(&self) -> Vec<u8> {
+        let mut value = Value::Object(serde_json::Map::new());
+        let document = self.rules.document.to_string();
+        if !document.is_empty() {
+            set(&mut value, &document, Value::Object(serde_json::Map::new()));
+        }
+        value.to_string().into_bytes()
+    }
+
+    /// What stands at a count's place in an answer about a resource.
+    pub fn count_in(&self, body: &[u8], pointer: &str) -> Option<u64> {
+        let value: Value = serde_json::from_slice(body).ok()?;
+        let document = value.pointer(&self.rules.document.to_string())?;
+        document.pointer(pointer)?.as_u64()
+    }
+
+    /// One document for several parts of a resource: the first, with `wholes` at their pointers and sums where the glue
+    /// says so.
+    pub fn whole<'c>(
+        &self,
+        parts: &[&[u8]],
+        wholes: impl IntoIterator<Item = (&'c str, u64)>,
+    ) -> Result<Vec<u8>, NotJson> {
+        let parts: Result<Vec<Value>, _> = parts.iter().map(|part| serde_json::from_slice(part)).collect();
+        let mut parts = parts.map_err(NotJson::from)?.into_iter();
+        let mut whole = parts.next().unwrap_or(Value::Null);
+        let others: Vec<Value> = parts.collect();
+        let envelope = self.rules.document.to_string();
+        let in_part = |part: &Value, pointer: &str| part.pointer(&envelope)?.pointer(pointer)?.as_u64();
+        for pointer in &self.rules.sums {
+            let pointer = pointer.to_string();
+            let first = in_part(&whole, &pointer);
+            let rest: Vec<u64> = others.iter().filter_map(|part| in_part(part, &pointer)).collect();
+            if first.is_some() || !rest.is_empty() {
+                let sum = first.unwrap_or(0).saturating_add(rest.iter().sum());
+                set(self.inner_mut(&mut whole), &pointer, sum.into());
+            }
+        }
+        for (pointer, count) in wholes {
+            // A part of the resource, such as its scale, need not show all of it.
+            if in_part(&whole, pointer).is_some() {
+                set(self.inner_mut(&mut whole), pointer, count.into());
+            }
+        }
+        serde_json::to_vec(&whole).map_err(NotJson::from)
+    }
+
+    fn inner_mut<'v>(&self, value: &'v mut Value) -> &'v mut Value {
+        let pointer = self.rules.document.to_string();
+        if value.pointer(&pointer).is_none() {
+            return value;
+        }
+        value.pointer_mut(&pointer).expect("it was found")
+    }
+
+    /// The application's answer to a create of something that exists; none where the glue does not say.
+    pub fn refusal_of_taken(&self, key: &str) -> Option<Refusal> {
+        let taken = self.rules.taken.as_ref()?;
+        let names: Vec<&str> = self.item.named_placeholders().map(|(_, name)| name).collect();
+        let mut body = taken.body.clone();
+        for (name, id) in names.iter().zip(key::split(key, names.len())) {
+            let quoted = Value::String(id.into_owned()).to_string();
+            body = body.replace(&format!("{{{name}}}"), &quoted[1..quoted.len() - 1]);
+        }
+        Some(Refusal {
+            status: taken.status,
+            body: body.into_bytes(),
+        })
+    }
+}
+
+/// Why a request says nothing that could be divided.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotCounted {
+    #[error("it is not JSON: {0}")]
+    NotJson(String),
+    #[error("`{pointer}` is {found}, and only a whole number can be divided")]
+    NoCount { pointer: String, found: String },
+}
+
+/// A document or a patch, in JSON or in YAML.
+fn read(body: &[u8]) -> Result<Value, NotJson> {
+    serde_json::from_slice(body).or_else(|error| match crate::json_of_yaml(body) {
+        Ok(json) => Ok(serde_json::from_slice(&json)?),
+        Err(_) => Err(error.into()),
+    })
+}
+
+/// What a document or a patch says about one of its members.
+fn said<'v>(rules: &Rules, body: &'v Value, pointer: &Pointer) -> Option<&'v Value> {
+    let pointer = pointer.to_string();
+    if let Value::Array(changes) = body {
+        // Of several changes of one member the last counts.
+        let is_meant = |change: &&Value| change.get("path").and_then(Value::as_str) == Some(&pointer);
+        return changes.iter().rev().find(is_meant)?.get("value");
+    }
+    let document = body.pointer(&rules.document.to_string()).unwrap_or(body);
+    document.pointer(&pointer)
+}
+
+/// Sets a member; what is missing on the way is made.
+fn set(value: &mut Value, pointer: &str, to: Value) {
+    let mut inner = value;
+    for step in pointer.split('/').skip(1) {
+        let step = step.replace("~1", "/").replace("~0", "~");
+        if !inner.is_object() {
+            *inner = Value::Object(serde_json::Map::new());
+        }
+        let Some(members) = inner.as_object_mut() else {
+            return;
+        };
+        inner = members.entry(step).or_insert(Value::Null);
+    }
+    *inner = to;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Profile;
+
+    const GLUE: &str = r#"
+application = "farm"
+
+[[services.A.resources]]
+kind = "pool"
+collection = "/farms/{farm}/pools"
+chosen-by = "client"
+name = "/meta/name"
+divide = [{ pointer = "/spec/workers", default = 1, below = ["/scale"] }]
+sum = ["/status/workers"]
+taken = { body = '{"error":"pool \"{id}\" exists in {farm}"}' }
+
+[[services.A.resources]]
+kind = "crew"
+collection = "/crews"
+document = "/crew"
+divide = ["/size"]
+"#;
+
+    fn kind(name: &str) -> Kind {
+        let profile = Profile::parse("farm.toml", GLUE).unwrap();
+        profile.kind("A", name).into_owned()
+    }
+
+    fn check(kind: &Kind, body: &str, below: &str, is_create: bool, expect: &str) {
+        let counts = match kind.counts(body.as_bytes(), below, is_create) {
+            Ok(counts) => format!("{counts:?}"),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(counts, expect, "{body}");
+    }
+
+    #[test]
+    fn what_a_request_counts() {
+        let pool = kind("pool");
+        let ten = r#"[("/spec/workers", 10)]"#;
+        check(&pool, r#"{"spec":{"workers":10}}"#, "", true, ten);
+        check(&pool, r#"{"spec":{"workers":10}}"#, "/scale", false, ten);
+        check(&pool, r#"{"spec":{"workers":10}}"#, "/drain", false, "[]");
+        check(&pool, r#"{"meta":{}}"#, "", false, "[]");
+        check(&pool, r#"{"meta":{}}"#, "", true, r#"[("/spec/workers", 1)]"#);
+        let change = r#"[{"op":"replace","path":"/spec/workers","value":10}]"#;
+        check(&pool, change, "", false, ten);
+        let error = "`/spec/workers` is \"all\", and only a whole number can be divided";
+        check(&pool, r#"{"spec":{"workers":"all"}}"#, "", false, error);
+        check(
+            &kind("crew"),
+            r#"{"crew":{"size":3}}"#,
+            "",
+            true,
+            r#"[("/size", 3)]"#,
+        );
+    }
+
+    #[test]
+    fn a_body_with_another_count() {
+        let with = |kind: &Kind, body: &str, pointer: &str| {
+            let body = kind.with_counts(body.as_bytes(), "", [(pointer, 4)]).unwrap();
+            String::from_utf8(body).unwrap()
+        };
+        let pool = kind("pool");
+        let whole = r#"{"spec":{"workers":10,"x":1.50}}"#;
+        assert_eq!(
+            with(&pool, whole, "/spec/workers"),
+            r#"{"spec":{"workers":4,"x":1.50}}"#
+        );
+        assert_eq!(with(&pool, "{}", "/spec/workers"), r#"{"spec":{"workers":4}}"#);
+        let change = r#"[{"op":"replace","path":"/spec/workers","value":10},{"op":"remove","path":"/a"}]"#;
+        let expect = r#"[{"op":"replace","path":"/spec/workers","value":4},{"op":"remove","path":"/a"}]"#;
+        assert_eq!(with(&pool, change, "/spec/workers"), expect);
+        assert_eq!(
+            with(&kind("crew"), r#"{"crew":{}}"#, "/size"),
+            r#"{"crew":{"size":4}}"#
+        );
+    }
+
+    #[test]
+    fn parts_make_a_whole() {
+        let parts: [&[u8]; 2] = [
+            br#"{"spec":{"workers":4},"status":{"workers":3}}"#,
+            br#"{"spec":{"workers":3},"status":{"workers":2}}"#,
+        ];
+        let whole = kind("pool").whole(&parts, [("/spec/workers", 7)]).unwrap();
+        assert_eq!(whole, br#"{"spec":{"workers":7},"status":{"workers":5}}"#);
+    }
+
+    #[test]
+    fn a_taken_name_is_refused_in_the_applications_words() {
+        let refusal = kind("pool")
+            .refusal_of_taken(&key::join(&["north"], "a\"b"))
+            .unwrap();
+        assert_eq!(refusal.status, 409);
+        let body: Value = serde_json::from_slice(&refusal.body).unwrap();
+        assert_eq!(body["error"], "pool \"a\"b\" exists in north");
+        assert_eq!(kind("crew").refusal_of_taken("x"), None);
+    }
+
+    #[test]
+    fn mistakes() {
+        for (wrong, expect) in [
+            ("divide = [\"/a/*\"]", "a count is one member"),
+            ("divide = [\"a\"]", "pointer"),
+            ("sum = [\"/a\"]", "nothing is"),
+            ("divide = [{ pointer = \"/a\", default = \"x\" }]", "whole number"),
+            ("taken = { body = 'x' }", "must be JSON"),
+            ("taken = { status = 200, body = '{}' }", "between 400 and 499"),
+            ("spans = 1", "true or false"),
+        ] {
+            let text = format!(
+                "application = \"a\"\n[[services.A.resources]]\nkind = \"k\"\ncollection = \"/k\"\n{wrong}\n"
+            );
+            let error = Profile::parse("a.toml", &text).unwrap_err();
+            assert!(error.to_string().contains(expect), "{wrong}: {error}");
+            assert_eq!(error.line, 5);
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Watching a list: events of several sites as one stream.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use cheops_types::SiteName;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    Column, Form, ListPage, ListShape, NotJson, Pointer, edit,
+    json::{self, Found},
+    percent,
+};
+
+const VERSION: u8 = 1;
+/// How every text of [`Versions`] begins: `{"v":1,"at":{` in base64.
+const PREFIX: &str = "eyJ2IjoxLCJhdCI6e";
+
+/// How an application lets a list be watched: a line of JSON for each change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watch {
+    /// The query parameter with the version from which on changes are wanted.
+    pub parameter: String,
+    /// Where a list, and what an event is about, tell their version.
+    pub version: Pointer,
+    /// Where an event has what it is about.
+    pub object: Pointer,
+}
+
+/// The versions that sites have of one list, each in its own words, as one text that holds them all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Versions(BTreeMap<SiteName, String>);
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire {
+    v: u8,
+    at: BTreeMap<SiteName, String>,
+}
+
+impl Versions {
+    pub fn set(&mut self, site: &SiteName, version: &str) {
+        self.0.insert(site.clone(), version.to_owned());
+    }
+
+    pub fn of(&self, site: &SiteName) -> Option<&str> {
+        self.0.get(site).map(String::as_str)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn encode(&self) -> String {
+        let wire = Wire {
+            v: VERSION,
+            at: self.0.clone(),
+        };
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(&wire).unwrap_or_default())
+    }
+
+    /// None for a text that no agent made.
+    pub fn decode(text: &str) -> Option<Self> {
+        let bytes = URL_SAFE_NO_PAD
+            .decode(text.strip_prefix(PREFIX).map(|_| text)?)
+            .ok()?;
+        let wire: Wire = serde_json::from_slice(&bytes).ok()?;
+        (wire.v == VERSION).then_some(Self(wire.at))
+    }
+}
+
+/// A body with a site's own version wherever one of several sites stands; none where there is none to replace.
+pub fn with_version_of(body: &[u8], site: &SiteName) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(body).ok()?;
+    let mut rest = text;
+    let mut out = String::new();
+    while let Some(at) = rest.find(PREFIX) {
+        let (before, after) = rest.split_at(at);
+        let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
+        let (token, after) = after.split_at(end.unwrap_or(after.len()));
+        out.push_str(before);
+        match Versions::decode(token)
+            .as_ref()
+            .and_then(|versions| versions.of(site))
+        {
+            Some(own) => out.push_str(own),
+            None => out.push_str(token),
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    (out != text).then(|| out.into_bytes())
+}
+
+impl ListShape {
+    /// The version that one site's list tells.
+    pub fn version_of(&self, page: &ListPage) -> Option<String> {
+        let watch = self.watch.as_ref()?;
+        match json::find(json::read(page.text()).ok()?, &watch.version).ok()? {
+            Found::Value(version) => edit::id_text(version).map(Cow::into_owned),
+            Found::Missing { .. } | Found::Blocked => None,
+        }
+    }
+
+    /// A merged list that tells the versions of all its sites.
+    pub fn with_versions(&self, body: &[u8], versions: &Versions) -> Result<Vec<u8>, NotJson> {
+        let Some(watch) = self.watch.as_ref().filter(|_| !versions.is_empty()) else {
+            return Ok(body.to_vec());
+        };
+        let (text, root) = edit::parse(body)?;
+        let found = json::find(root, &watch.version)?;
+        if !matches!(found, Found::Value(_)) {
+            return Ok(body.to_vec());
+        }
+        let put = edit::put_where(text, &watch.version, found, &json::quote(&versions.encode()))?;
+        Ok(edit::apply(text, vec![put]).into_owned().into_bytes())
+    }
+
+    /// The query with which a site is watched: from its own version on, where one is known.
+    pub fn watch_query(&self, query: &str, versions: &Versions, site: &SiteName) -> String {
+        let Some(watch) = &self.watch else {
+            return query.to_owned();
+        };
+        let is_version = |parameter: &&str| {
+            let name = parameter.split('=').next().unwrap_or_default();
+            *percent::decode(name) == *watch.parameter.as_bytes()
+        };
+        let asked = query.split('&').find(is_version);
+        let mut kept: Vec<String> = query
+            .split('&')
+            .filter(|parameter| !parameter.is_empty() && !is_version(parameter))
+            .map(str::to_owned)
+            .collect();
+        let mut put = |version: &str| {
+            let mut parameter = format!("{}=", watch.parameter);
+            percent::encode_into(&mut parameter, version);
+            kept.push(parameter);
+        };
+        match (versions.of(site), asked) {
+            (Some(version), _) => put(version),
+            // What stands for no version in particular means the same at all sites.
+            (None, Some(asked)) if asked.split_once('=').is_some_and(|(_, value)| value == "0") => put("0"),
+            _ => {}
+        }
+        kept.join("&")
+    }
+
+    /// The versions that a caller wants changes from.
+    pub fn versions_asked(&self, query: &str) -> Versions {
+        let Some(watch) = &self.watch else {
+            return Versions::default();
+        };
+        let asked = query.split('&').find_map(|parameter| {
+            let (name, value) = parameter.split_once('=')?;
+            (*percent::decode(name) == *watch.parameter.as_bytes()).then(|| percent::decode_text(value))
+        });
+        asked.and_then(|text| Versions::decode(&text)).unwrap_or_default()
+    }
+
+    /// A site's event for those who watch several: it tells its site, and the versions of all. None for a line that is no
+    /// event.
+    pub fn mark_event(&self, line: &[u8], site: &SiteName, versions: &mut Versions) -> Option<Vec<u8>> {
+        let watch = self.watch.as_ref()?;
+        let mut event: Value = serde_json::from_slice(line).ok()?;
+        let object = event.pointer_mut(&watch.object.to_string())?;
+        if let Some(version) = text_at(object, &watch.version).filter(|version| !version.is_empty()) {
+            versions.set(site, &version);
+            if let Some(place) = object.pointer_mut(&watch.version.to_string()) {
+                *place = versions.encode().into();
+            }
+        } else {
+            // It is about no object of the list, such as an error.
+            return serde_json::to_vec(&event).ok();
+        }
+        let is_form = |form: &&Form| {
+            object
+                .pointer(&form.items.to_string())
+                .is_some_and(Value::is_array)
+        };
+        match self.forms.iter().find(is_form) {
+            Some(form) => self.mark_rows(object, form, site),
+            None => self.mark_document(object, site),
+        }
+        serde_json::to_vec(&event).ok()
+    }
+
+    fn mark_rows(&self, object: &mut Value, form: &Form, site: &SiteName) {
+        if let Some(Column {
+            definitions,
+            definition,
+            ..
+        }) = &form.column
+            && let Some(Value::Array(known)) = object.pointer_mut(&definitions.to_string())
+            && !known.is_empty()
+        {
+            known.extend(serde_json::from_str::<Value>(definition).ok());
+        }
+        let rows = object
+            .pointer_mut(&form.items.to_string())
+            .and_then(Value::as_array_mut);
+        for row in rows.into_iter().flatten() {
+            if let Some(column) = &form.column
+                && let Some(Value::Array(cells)) = row.pointer_mut(&column.cells.to_string())
+            {
+                cells.push(Value::String(site.to_string()));
+            }
+            if let Some(document) = row.pointer_mut(&form.document.to_string()) {
+                self.mark_document(document, site);
+            }
+        }
+    }
+
+    fn mark_document(&self, document: &mut Value, site: &SiteName) {
+        let Some(provenance) = self.provenance.as_ref().filter(|_| document.is_object()) else {
+            return;
+        };
+        let mut inner = document;
+        for step in provenance.steps() {
+            if inner.is_null() {
+                *inner = Value::Object(serde_json::Map::new());
+            }
+            let Some(members) = inner.as_object_mut() else {
+                return;
+            };
+            inner = members.entry(step.clone()).or_insert(Value::Null);
+        }
+        if inner.is_null() {
+            *inner = Value::String(site.to_string());
+        }
+    }
+}
+
+fn text_at(value: &Value, pointer: &Pointer) -> Option<String> {
+    match value.pointer(&pointer.to_string())? {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Profile;
+
+    const GLUE: &str = r#"
+application = "shop"
+
+[[services.A.resources]]
+kind = "pod"
+collection = "/pods"
+[services.A.resources.list]
+items = "/items"
+provenance = "/metadata/annotations/site"
+forms = [{ items = "/rows", document = "/object", columns = "/columns", cells = "/cells", column = '{"name":"Site"}' }]
+watch = { parameter = "version", version = "/metadata/version", object = "/object" }
+"#;
+
+    fn site(name: &str) -> SiteName {
+        SiteName::new(name).unwrap()
+    }
+
+    fn shape() -> ListShape {
+        let profile = Profile::parse("shop.toml", GLUE).unwrap();
+        let identity = profile.identify("A", "GET", "/pods");
+        ListShape::clone(identity.list.unwrap())
+    }
+
+    #[test]
+    fn versions_come_back_and_foreign_ones_do_not() {
+        let mut versions = Versions::default();
+        assert_eq!(
+            Versions::decode(&versions.encode()),
+            None,
+            "empty ones are nobody's"
+        );
+        versions.set(&site("a"), "12");
+        versions.set(&site("b"), "7");
+        let text = versions.encode();
+        assert!(text.starts_with(PREFIX), "{text}");
+        assert_eq!(Versions::decode(&text), Some(versions));
+        for foreign in ["", "0", "12", &text[..text.len() - 1], "eyJ2IjoyfQ"] {
+            assert_eq!(Versions::decode(foreign), None, "{foreign}");
+        }
+        let body = format!(r#"{{"metadata":{{"version":"{text}"}},"x":"{PREFIX}"}}"#);
+        let own = with_version_of(body.as_bytes(), &site("b")).unwrap();
+        let expect = format!(r#"{{"metadata":{{"version":"7"}},"x":"{PREFIX}"}}"#);
+        assert_eq!(String::from_utf8(own).unwrap(), expect);
+        assert_eq!(with_version_of(b"{}", &site("b")), None);
+    }
+
+    #[test]
+    fn each_site_is_asked_from_its_own_version_on() {
+        let (shape, mut versions) = (shape(), Versions::default());
+        versions.set(&site("a"), "1/2");
+        let query = format!("watch=1&version={}&x=y", versions.encode());
+        assert_eq!(shape.versions_asked(&query), versions);
+        assert_eq!(
+            shape.watch_query(&query, &versions, &site("a")),
+            "watch=1&x=y&version=1%2F2"
+        );
+        assert_eq!(shape.watch_query(&query, &versions, &site("b")), "watch=1&x=y");
+        assert_eq!(
+            shape.watch_query("version=0", &Versions::default(), &site("b")),
+            "version=0"
+        );
+        assert_eq!(
+            shape.watch_query("version=9", &Versions::default(), &site("b")),
+            ""
+        );
+    }
+
+    #[test]
+    fn events_tell_their_site_and_all_versions() {
+        let (shape, mut versions) = (shape(), Versions::default());
+        versions.set(&site("b"), "7");
+        let mut mark = |line: &str| {
+            let marked = shape.mark_event(line.as_bytes(), &site("a"), &mut versions)?;
+            Some(serde_json::from_slice::<Value>(&marked).unwrap())
+        };
+        let event = mark(r#"{"type":"ADDED","object":{"metadata":{"name":"x","version":"3"}}}"#).unwrap();
+        let told = Versions::decode(event["object"]["metadata"]["version"].as_str().unwrap()).unwrap();
+        assert_eq!((told.of(&site("a")), told.of(&site("b"))), (Some("3"), Some("7")));
+        assert_eq!(event["object"]["metadata"]["annotations"]["site"], "a");
+        let table = r#"{"type":"ADDED","object":{"metadata":{"version":"4"},"columns":[{"name":"N"}],"rows":[{"cells":["x"],"object":{"metadata":{}}}]}}"#;
+        let table = mark(table).unwrap();
+        assert_eq!(table["object"]["columns"][1]["name"], "Site");
+        assert_eq!(table["object"]["rows"][0]["cells"][1], "a");
+        let error = r#"{"type":"ERROR","object":{"code":410}}"#;
+        assert_eq!(
+            mark(error).unwrap(),
+            serde_json::from_str::<Value>(error).unwrap()
+        );
+        assert_eq!(mark("no event"), None);
+    }
+}

@@ -1,0 +1,184 @@
+//! The names in containers that span sites, as their prime site gives them away.
+//!
+//! A name is a row of the store, and a decision about it is one commit: durable before it is answered.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cheops_replica::{
+    MetaId,
+    names::{Holding, HoldingState, Moment, decide},
+};
+use cheops_store::{Read as _, Span};
+use cheops_types::{Code, NameAsk, NameRequest, NameVerdict, Problem, SiteName, SpanForm};
+
+use crate::{
+    core::Core,
+    problems,
+    rows::{self, Head, HeadStanding, Names},
+};
+
+/// Beyond what a create may take at two agents: for clocks that read a little later.
+const SLACK_MS: u64 = 5_000;
+/// Claims that are told at once.
+const CLAIMS_MAX: usize = 1000;
+
+/// Answers what the agent of a site asks, this one's own among them.
+pub(crate) async fn answer(core: Arc<Core>, from: SiteName, body: Bytes) -> Result<Bytes, Problem> {
+    let request: NameRequest = serde_json::from_slice(&body).map_err(|error| {
+        let detail = format!("site `{from}` asks for a name in a way that cannot be read: {error}");
+        Problem::new(Code::BadRequest, detail).at(&core.site)
+    })?;
+    let container = MetaId::new(&request.container);
+    let failed = |error| problems::store(&core.site, &error);
+    let head = core
+        .store
+        .read_with(|read| rows::head(read, &container))
+        .map_err(failed)?;
+    let head = head.filter(|head| from == core.site || head.sites.contains(&from));
+    let Some(head) = head.filter(is_container) else {
+        let detail = format!(
+            "site `{}` shares no container `{container}` that spans sites with site `{from}`",
+            core.site
+        );
+        return Err(Problem::new(Code::UnknownReplicaSet, detail).at(&core.site));
+    };
+    let verdict = if is_prime(&core, &head) || is_note(&core, &from, &request.ask) {
+        take(&core, &head, request).await?
+    } else {
+        NameVerdict::NotPrime
+    };
+    Ok(serde_json::to_vec(&verdict).unwrap_or_default().into())
+}
+
+pub(crate) fn is_container(head: &Head) -> bool {
+    let span = head.span.as_ref();
+    head.standing == HeadStanding::Member && span.is_some_and(|span| span.form == SpanForm::Container)
+}
+
+fn is_prime(core: &Core, head: &Head) -> bool {
+    let span = head.span.as_ref();
+    span.and_then(|span| span.prime(&head.sites)).as_ref() == Some(&core.site)
+}
+
+/// Whether a site may be told that does not give names away, or no longer.
+fn is_note(core: &Core, from: &SiteName, ask: &NameAsk) -> bool {
+    match ask {
+        NameAsk::Peek | NameAsk::Keep { .. } | NameAsk::Release { .. } => true,
+        NameAsk::Unasked { .. } => *from == core.site,
+        NameAsk::Reserve { .. } | NameAsk::Claim { .. } => false,
+    }
+}
+
+async fn take(core: &Core, head: &Head, request: NameRequest) -> Result<NameVerdict, Problem> {
+    let limits = core.surroundings.limits();
+    let first = head.span.as_ref().and_then(|span| span.order.first());
+    let moment = Moment {
+        now_ms: core.surroundings.now_ms(),
+        pending_ms: limits.upstream_timeout_ms + limits.peer_timeout_ms + SLACK_MS,
+        knows_all: first == Some(&core.site) && !head.has_moved,
+    };
+    let failed = |error| problems::store(&core.site, &error);
+    let written = core.store.write(move |session| {
+        let place = (request.container, request.name);
+        let before = session.get::<Names>(&place)?;
+        let (after, verdict) = decide(before.clone(), request.ask, moment);
+        match after {
+            after if after == before => {}
+            Some(after) => session.put::<Names>(&place, &after)?,
+            None => {
+                session.delete::<Names>(&place)?;
+            }
+        }
+        Ok(verdict)
+    });
+    written.map_err(failed)?.await.map_err(failed)
+}
+
+/// Tells the prime sites of all containers which names this site has taken without asking.
+pub(crate) async fn tell_unasked(core: &Core) {
+    for (place, holding) in unasked(core) {
+        if let Err(problem) = tell(core, &place, &holding).await {
+            tracing::debug!(container = place.0, name = place.1, problem = %problem.detail, "a name could not be told yet");
+        }
+    }
+}
+
+fn unasked(core: &Core) -> Vec<((String, String), Holding)> {
+    let rows = core
+        .store
+        .read_with(|read| read.scan::<Names>(&Span::all(), usize::MAX));
+    let rows = rows.unwrap_or_default().into_iter();
+    rows.filter(|(_, row)| row.state == HoldingState::Unasked)
+        .take(CLAIMS_MAX)
+        .collect()
+}
+
+async fn tell(core: &Core, place: &(String, String), holding: &Holding) -> Result<(), Problem> {
+    let failed = |error| problems::store(&core.site, &error);
+    let container = MetaId::new(&place.0);
+    let head = core
+        .store
+        .read_with(|read| rows::head(read, &container))
+        .map_err(failed)?;
+    let Some(head) = head.filter(is_container) else {
+        return Ok(());
+    };
+    let Some(prime) = head.span.as_ref().and_then(|span| span.prime(&head.sites)) else {
+        return Ok(());
+    };
+    let request = NameRequest {
+        container: place.0.clone(),
+        name: place.1.clone(),
+        ask: NameAsk::Claim {
+            owner: holding.owner.clone(),
+            attempt: holding.attempt.clone(),
+            since_ms: holding.since_ms,
+        },
+    };
+    let verdict = if prime == core.site {
+        take(core, &head, request).await?
+    } else {
+        core.asks.name(&prime, &request).await?
+    };
+    let state = match verdict {
+        NameVerdict::Granted => HoldingState::Kept,
+        NameVerdict::Rival { owner } => {
+            tracing::warn!(
+                container = place.0, name = place.1, %owner,
+                "a name that was taken while the prime site could not be asked is another one's"
+            );
+            HoldingState::Flagged
+        }
+        _ => return Ok(()),
+    };
+    // At the prime site itself the decision stands already.
+    if prime == core.site {
+        return Ok(());
+    }
+    let (place, attempt) = (place.clone(), holding.attempt.clone());
+    let written = core.store.write(move |session| {
+        let Some(mut row) = session.get::<Names>(&place)?.filter(|row| row.attempt == attempt) else {
+            return Ok(());
+        };
+        row.state = state;
+        match state {
+            // It is the prime site's business now.
+            HoldingState::Kept => session.delete::<Names>(&place).map(drop),
+            _ => session.put::<Names>(&place, &row),
+        }
+    });
+    written.map_err(failed)?.await.map_err(failed)
+}
+
+/// The names of a container that more than one resource has, as far as this site knows.
+pub(crate) fn flagged(core: &Core, container: &MetaId) -> Vec<(String, Holding)> {
+    let key = container.as_str().to_owned();
+    let rows = core
+        .store
+        .read_with(|read| read.scan::<Names>(&Span::under(&key), usize::MAX));
+    let rows = rows.unwrap_or_default().into_iter();
+    rows.filter(|(_, row)| !row.rivals.is_empty() || row.state == HoldingState::Flagged)
+        .map(|((_, name), row)| (name, row))
+        .collect()
+}

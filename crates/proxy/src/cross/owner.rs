@@ -1,0 +1,185 @@
+//! Where something in a container is, and changes of it there.
+
+use bytes::Bytes;
+use cheops_net::{Body, Replay};
+use cheops_types::{Code, Health, Outcome, Plan, Problem, SiteName};
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use http::{
+    HeaderName, HeaderValue, Method, Uri,
+    header::{
+        ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
+        IF_UNMODIFIED_SINCE, RANGE, TRANSFER_ENCODING,
+    },
+};
+use http_body::Body as _;
+
+use super::{Container, Place, at, create};
+use crate::{
+    attempt::Answer,
+    execute::{self, Done},
+    head,
+    job::Job,
+    replicated::{self, is_json},
+};
+
+/// Request headers that speak of the write, not of what it is about.
+const ABOUT_WRITE: [HeaderName; 9] = [
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    TRANSFER_ENCODING,
+    EXPECT,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    IF_MODIFIED_SINCE,
+    IF_UNMODIFIED_SINCE,
+    RANGE,
+];
+
+/// Where a resource is.
+#[derive(Debug)]
+pub(super) enum Found {
+    At(SiteName),
+    /// All sites have answered that they have none.
+    Nowhere,
+    /// These have not answered.
+    Unclear(Vec<SiteName>),
+}
+
+/// Finds the resource that a request addresses. What is here is found without asking anyone else.
+pub(super) async fn find(job: &Job, sites: &[SiteName]) -> Found {
+    let profile = &job.core.world.profile;
+    let item = profile
+        .address(&job.service.name, job.head.uri.path())
+        .and_then(|address| {
+            let key = address.key.as_deref()?;
+            Some(address.rules().item_path(key))
+        });
+    match item {
+        Some(path) => find_at(job, &path, sites).await,
+        None => Found::Nowhere,
+    }
+}
+
+/// Finds what stands at a path.
+pub(super) async fn find_at(job: &Job, path: &str, sites: &[SiteName]) -> Found {
+    let mut missing = Vec::new();
+    let (near, far): (Vec<_>, Vec<_>) = sites.iter().partition(|site| *site == job.here());
+    for sites in [near, far] {
+        let mut asked: FuturesUnordered<_> = sites.into_iter().map(|site| is_at(job, path, site)).collect();
+        while let Some((site, answer)) = asked.next().await {
+            match answer {
+                Some(true) => return Found::At(site.clone()),
+                Some(false) => {}
+                None => missing.push(site.clone()),
+            }
+        }
+    }
+    if missing.is_empty() {
+        Found::Nowhere
+    } else {
+        missing.sort();
+        Found::Unclear(missing)
+    }
+}
+
+/// Whether a site has what stands at a path; none where it does not say.
+async fn is_at<'s>(job: &Job, path: &str, site: &'s SiteName) -> (&'s SiteName, Option<bool>) {
+    if site != job.here() && job.core.shared.distances.load().health(site) == Health::Down {
+        return (site, None);
+    }
+    let mut head = head::copy(&job.head);
+    for name in ABOUT_WRITE {
+        head.headers.remove(name);
+    }
+    head.headers
+        .insert(ACCEPT, HeaderValue::from_static("application/json"));
+    head.method = Method::GET;
+    let Ok(uri) = Uri::try_from(path) else {
+        return (site, Some(false));
+    };
+    head.uri = uri;
+    let attempt = job.attempt(site, head, Body::Empty).await;
+    let has_it = match (&attempt.answer, attempt.visit.outcome) {
+        (Answer::Response(response), Outcome::Executed) => match response.status().as_u16() {
+            404 | 410 => Some(false),
+            // Whoever may not see it learns from the application what it may.
+            200..=399 | 401 | 403 => Some(true),
+            _ => None,
+        },
+        _ => None,
+    };
+    (site, has_it)
+}
+
+pub(super) fn unclear(missing: &[SiteName]) -> Problem {
+    let names: Vec<String> = missing.iter().map(|site| format!("`{site}`")).collect();
+    let detail = format!(
+        "no site that answers has the resource, and {} cannot be asked: it may be there; try again later, or name the site in the scope; nothing executed",
+        names.join(", ")
+    );
+    Problem::new(Code::OwnerUnknown, detail)
+}
+
+/// Executes a request where its resource is. Where nobody has it: at `place` if it can be made, else here, so that the
+/// application says so.
+pub(super) async fn change(
+    job: &mut Job,
+    container: &Container,
+    sites: &[SiteName],
+    place: Option<Place>,
+    body: Body,
+) -> Done {
+    let owner = match find(job, sites).await {
+        Found::At(site) => site,
+        Found::Nowhere => match place {
+            Some(place) => return create::create(job, container, place, body).await,
+            None => job.here().clone(),
+        },
+        Found::Unclear(missing) => return Done::refused(job.here(), unclear(&missing)),
+    };
+    let is_delete = job.head.method == Method::DELETE;
+    let body = match in_own_words(job, &owner, body).await {
+        Ok(body) => body,
+        Err(problem) => return Done::refused(job.here(), problem),
+    };
+    let done = execute::planned(job, &at(job, owner.clone()), body).await;
+    if is_delete && is_success(&done) {
+        create::release(job, container, &owner);
+    }
+    done
+}
+
+/// The body of a change with the owner's own version in it, where its caller has watched several sites and says from
+/// which version it comes.
+async fn in_own_words(job: &mut Job, owner: &SiteName, body: Body) -> Result<Body, Problem> {
+    let profile = &job.core.world.profile;
+    let list = profile
+        .address(&job.service.name, job.head.uri.path())
+        .map(|address| {
+            let rules = address.rules();
+            rules.is_watched()
+        });
+    if list != Some(true) || body.is_end_stream() || !is_json(&job.head.headers) {
+        return Ok(body);
+    }
+    let bytes = replicated::bytes(job, body).await?;
+    match cheops_glue::with_version_of(&bytes, owner) {
+        Some(own) => {
+            job.head
+                .headers
+                .insert(CONTENT_LENGTH, HeaderValue::from(own.len()));
+            Ok(Body::full(own))
+        }
+        None => Ok(Body::full(bytes)),
+    }
+}
+
+pub(super) fn is_success(done: &Done) -> bool {
+    matches!(&done.answer, Answer::Response(response) if response.status().is_success())
+}
+
+/// A body that is here as a whole, once more.
+pub(super) async fn again(job: &Job, plan: &Plan, body: Bytes) -> Done {
+    let replay = Replay::new(Body::full(body), job.core.limits().replay_body_max_bytes);
+    execute::run(job, plan, &replay).await
+}

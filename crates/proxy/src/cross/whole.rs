@@ -1,0 +1,150 @@
+//! A divided resource, read as a whole.
+
+use bytes::Bytes;
+use cheops_net::Body;
+use cheops_plan::Known;
+use cheops_types::{Code, Health, Outcome, Problem, SiteName};
+use futures_util::future::join_all;
+use http::{
+    HeaderMap, HeaderValue, Response,
+    header::{ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH, ETAG},
+};
+
+use crate::{
+    attempt::{Answer, Attempt},
+    execute::Done,
+    gather::{Held, collect},
+    head,
+    job::Job,
+    order::down_visit,
+    replicated::is_json,
+};
+
+/// One site's part of the resource, where it has shown it.
+type Part = Option<(Bytes, Held)>;
+
+/// Asks all sites for their parts and makes one document of them: the nearest one's, with what is divided as a whole and
+/// with sums where the glue says so.
+pub(crate) async fn read(job: &Job, kind: &str, known: &Known) -> Done {
+    let asked = join_all(known.sites.iter().map(|site| ask(job, site))).await;
+    let (mut visits, mut workflow, mut answers, mut parts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (attempt, part) in asked {
+        visits.push(attempt.visit);
+        workflow.extend(attempt.workflow);
+        answers.push(attempt.answer);
+        parts.push(part);
+    }
+    let complete = parts.iter().all(Option::is_some);
+    // This site comes first.
+    let Some(first) = parts.iter().position(Option::is_some) else {
+        let is_answer = |answer: &Answer| matches!(answer, Answer::Response(_));
+        let best = answers.iter().position(is_answer).unwrap_or(0);
+        let answer = (!answers.is_empty()).then(|| answers.swap_remove(best));
+        return Done {
+            answer: answer.unwrap_or_else(|| Answer::Problem(nobody())),
+            visits,
+            workflow,
+            complete,
+        };
+    };
+    let documents: Vec<&[u8]> = parts.iter().flatten().map(|(body, _)| &body[..]).collect();
+    let wholes = known
+        .shares
+        .iter()
+        .map(|share| (share.pointer.as_str(), share.total()));
+    let rules = job.core.world.profile.kind(&job.service.name, kind);
+    let Answer::Response(mut response) = answers.swap_remove(first) else {
+        return Done::problem(nobody());
+    };
+    match rules.whole(&documents, wholes) {
+        Ok(whole) => {
+            response
+                .headers_mut()
+                .insert(CONTENT_LENGTH, HeaderValue::from(whole.len()));
+            response.headers_mut().remove(ETAG);
+            *response.body_mut() = Body::full(Bytes::from(whole));
+        }
+        Err(error) => {
+            let detail = format!("the parts of the resource cannot be read: {error}");
+            return Done {
+                visits,
+                workflow,
+                ..Done::problem(Problem::new(Code::BodyUnreadable, detail))
+            };
+        }
+    }
+    Done {
+        answer: Answer::Response(response),
+        visits,
+        workflow,
+        complete,
+    }
+}
+
+async fn ask(job: &Job, site: &SiteName) -> (Attempt, Part) {
+    if site != job.here() && job.core.shared.distances.load().health(site) == Health::Down {
+        let detail = format!("site `{site}` does not answer heartbeats");
+        let attempt = Attempt {
+            visit: down_visit(site),
+            workflow: Vec::new(),
+            answer: Answer::Problem(Problem::new(Code::PeerDown, detail).at(site)),
+        };
+        return (attempt, None);
+    }
+    let mut head = head::copy(&job.head);
+    head.headers
+        .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    if takes_json(&head.headers) {
+        head.headers
+            .insert(ACCEPT, HeaderValue::from_static("application/json"));
+    }
+    let mut attempt = job.attempt(site, head, Body::Empty).await;
+    let response = match attempt.answer {
+        Answer::Response(response) if is_part(&response) && attempt.visit.outcome == Outcome::Executed => {
+            response
+        }
+        answer => {
+            attempt.answer = answer;
+            return (attempt, None);
+        }
+    };
+    let (parts, body) = response.into_parts();
+    let core = &job.core;
+    match collect(body, &core.gather_memory, core.limits(), &core.clock).await {
+        Ok((bytes, held)) => {
+            attempt.answer = Answer::Response(Response::from_parts(parts, Body::full(bytes.clone())));
+            (attempt, Some((bytes, held)))
+        }
+        Err(code) => {
+            let detail = format!("the answer of site `{site}` cannot be read: {}", code.title());
+            attempt.visit.error = Some(code.as_str().to_owned());
+            attempt.answer = Answer::Problem(Problem::new(code, detail).at(site));
+            (attempt, None)
+        }
+    }
+}
+
+fn is_part(response: &Response<Body>) -> bool {
+    response.status().as_u16() == 200 && is_json(response.headers())
+}
+
+/// Whether a caller that would like something else takes JSON too.
+fn takes_json(headers: &HeaderMap) -> bool {
+    let mut values = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .peekable();
+    values.peek().is_none()
+        || values.flat_map(|value| value.split(',')).any(|range| {
+            let range = range.split(";q=").next().unwrap_or_default().trim();
+            range == "*/*" || range == "application/*" || range == "application/json"
+        })
+}
+
+fn nobody() -> Problem {
+    Problem::new(
+        Code::NoSiteLeft,
+        "no site of the resource can be asked for its part",
+    )
+}

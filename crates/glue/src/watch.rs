@@ -66,7 +66,7 @@ impl Versions {
             .decode(text.strip_prefix(PREFIX).map(|_| text)?)
             .ok()?;
         let wire: Wire = serde_json::from_slice(&bytes).ok()?;
-        (wire.v == VERSION).then_some(Self(wire.at))
+        (wire.v == VERSION && !wire.at.is_empty()).then_some(Self(wire.at))
     }
 }
 

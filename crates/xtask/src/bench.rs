@@ -5,6 +5,7 @@ mod client;
 mod contender;
 mod cpu;
 mod create;
+mod list;
 mod load;
 mod proxy;
 mod report;
@@ -26,6 +27,8 @@ pub(crate) enum Bench {
     Proxy(proxy::Args),
     /// What a caller waits for a replicated create, by the number of sites and their distance
     Create(create::Args),
+    /// A merged list of many items over five sites: its pages beside those of one site, and the agent's memory
+    List(list::Args),
     /// What many replica sets cost: start-up, memory, and requests that have nothing to do with them
     Sets(sets::Args),
 }
@@ -34,6 +37,7 @@ pub(crate) fn run(repo: &Repo, bench: Bench) -> Result<ExitCode> {
     match bench {
         Bench::Proxy(args) => proxy::run(repo, &args),
         Bench::Create(args) => create::run(repo, &args),
+        Bench::List(args) => list::run(repo, &args),
         Bench::Sets(args) => sets::run(repo, &args),
     }
 }

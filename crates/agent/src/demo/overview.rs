@@ -75,6 +75,10 @@ fn suggestions(map: &Map, screen: Screen) -> String {
             "the nearest of two",
             Call::get(b, "/string").scope(&format!("{last} | site2")),
         ),
+        (
+            "a room that spans two sites; boxes in it have names once",
+            Call::post(b, "/rooms", r#"{"name":"hall"}"#).scope("site1 % site2"),
+        ),
         ("a mistake, explained", Call::get(a, "/hello").scope("B: sight2")),
     ];
     let mut lines = vec![String::new(), screen.bold("try")];

@@ -44,6 +44,7 @@ fn shape(sort: Option<&str>) -> Arc<ListShape> {
         }),
         sort: sort.map(pointer),
         provenance: Some(Pointer::to_member("@site")),
+        watch: None,
     })
 }
 

@@ -73,6 +73,7 @@ fn the_example_application() {
             }),
             sort: None,
             provenance: Some(Pointer::to_member("@site")),
+            watch: None,
         }
     );
     for request in [

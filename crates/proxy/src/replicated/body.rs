@@ -40,7 +40,12 @@ pub(super) async fn take(job: &Job, body: Body, need: Need) -> Result<WriteBody,
         Taken::Inline(bytes) if need == Need::Json && is_yaml(&job.head.headers) => {
             return as_json(bytes).map(WriteBody::Inline);
         }
-        Taken::Inline(bytes) => return Ok(WriteBody::Inline(bytes)),
+        Taken::Inline(bytes) => {
+            if need == Need::Json && is_form(&job.head.headers) {
+                check_form(&bytes)?;
+            }
+            return Ok(WriteBody::Inline(bytes));
+        }
         Taken::Spooling(spooling) => spooling,
     };
     Limit::InlineBody.hit();
@@ -66,13 +71,16 @@ fn as_json(body: Bytes) -> Result<Bytes, Problem> {
 
 /// Whether a body is said to be text in which ids and names can be found.
 pub(super) fn is_readable(headers: &HeaderMap) -> bool {
-    is_identity(headers) && (!headers.contains_key(CONTENT_TYPE) || is_json(headers) || is_yaml(headers))
+    is_identity(headers) && (!headers.contains_key(CONTENT_TYPE) || is_text(headers))
 }
 
 /// Reads a body that ids are to be rewritten in.
 pub(super) async fn json(job: &Job, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
     check_json(headers, &body)?;
     let bytes = whole(job, body).await?;
+    if is_form(headers) {
+        check_form(&bytes)?;
+    }
     if is_yaml(headers) {
         as_json(bytes)
     } else {
@@ -175,10 +183,30 @@ fn check_json(headers: &HeaderMap, body: &Body) -> Result<(), Problem> {
     if !is_identity(headers) {
         return refuse("the request's body is compressed");
     }
-    if headers.contains_key(CONTENT_TYPE) && !is_json(headers) && !is_yaml(headers) {
+    if headers.contains_key(CONTENT_TYPE) && !is_text(headers) {
         return refuse("the request's body is neither JSON nor YAML");
     }
     Ok(())
+}
+
+/// Whether a body is said to be something that JSON can be.
+fn is_text(headers: &HeaderMap) -> bool {
+    is_json(headers) || is_yaml(headers) || is_form(headers)
+}
+
+/// Whether a body is said to be a form, as `curl -d` says of everything.
+fn is_form(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    value.is_some_and(|value| value.starts_with("application/x-www-form-urlencoded"))
+}
+
+/// What is said to be a form and is JSON is taken for that.
+fn check_form(body: &[u8]) -> Result<(), Problem> {
+    if body.is_empty() || serde_json::from_slice::<serde::de::IgnoredAny>(body).is_ok() {
+        return Ok(());
+    }
+    let detail = "the request's body is a form, and the glue says that ids or a name stand in it: send JSON or YAML; nothing executed";
+    Err(Problem::new(Code::BodyUnsupported, detail))
 }
 
 /// Whether a body is as it was written, not compressed.

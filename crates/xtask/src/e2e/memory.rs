@@ -19,7 +19,7 @@ impl Memory {
     }
 
     /// From what was resident at an earlier reading to the peak of this one.
-    pub(super) fn growth_since(self, earlier: Self) -> u64 {
+    pub(crate) fn growth_since(self, earlier: Self) -> u64 {
         self.peak_bytes.saturating_sub(earlier.resident_bytes)
     }
 

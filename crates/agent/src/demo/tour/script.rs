@@ -1,6 +1,7 @@
 //! The steps, in the order in which they are played.
 
 mod replicate;
+mod span;
 
 use std::net::SocketAddr;
 
@@ -30,6 +31,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     survive_a_cut(stage).await?;
     lose_an_answer(stage).await?;
     replicate::play(stage).await?;
+    span::play(stage).await?;
     mistakes(stage).await
 }
 

@@ -246,7 +246,7 @@ fn missing(sites: &mut Sites) -> Result<String> {
     // Site1 gives names away, and goes on.
     run(sites, 1, NS, "more", &[])?;
     let refused = sites
-        .kubectl(2, ["run", "other", "-n", NS, "--image=nginx", "--restart=Never"])
+        .cheops_kubectl(2, ["run", "other", "-n", NS, "--image=nginx", "--restart=Never"])
         .fails()?;
     ensure!(refused.stderr.contains("reserved"), "{refused}");
     sites.mesh.rejoin(2)?;

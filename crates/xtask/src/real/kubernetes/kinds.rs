@@ -356,7 +356,7 @@ fn patches(sites: &mut Sites) -> Result<String> {
         web_now["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1",
         "{web_now:#}"
     );
-    sites.until_ok(&BOTH, "apps/v1/patches/deployments/patched")?;
+    sites.until_ok(&BOTH, "v1/patches/patched")?;
     Ok("four kinds of patches, equal after each".to_owned())
 }
 

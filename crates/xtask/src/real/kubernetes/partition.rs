@@ -38,7 +38,7 @@ fn deployment(name: &str, image: &str, label: &str) -> String {
 
 /// How the agents call the replica set of a deployment.
 fn key(namespace: &str, name: &str) -> String {
-    format!("apps/v1/{namespace}/deployments/{name}")
+    format!("v1/{namespace}/{name}")
 }
 
 /// A deployment at three sites, applied at the first.

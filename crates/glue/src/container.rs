@@ -141,7 +141,8 @@ mod tests {
 application = "shop"
 
 [services.A]
-per-site = ["/rooms/{room}/doors/main-?"]
+prefixes = ["/v1", "/{tenant}/v1"]
+per-site = ["/v1/rooms/{room}/doors/main-?"]
 
 [[services.A.resources]]
 kind = "room"
@@ -177,20 +178,20 @@ collection = "/orders/{order}/lines"
                 .map(|it| format!("{} {}", it.kind, it.key))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(of("/rooms"), [""; 0]);
-        assert_eq!(of("/rooms/a"), [""; 0]);
-        assert_eq!(of("/rooms/a/doors"), ["room a"]);
-        assert_eq!(of("/rooms/a/doors/7"), ["room a"]);
-        assert_eq!(of("/rooms/a%2fb/doors/7/lock"), ["room a/b"]);
-        assert_eq!(of("/keys/h/r/all"), ["room r"]);
-        assert_eq!(of("/keys/h/a%2fb/all/9"), ["room a/b"]);
+        assert_eq!(of("/v1/rooms"), [""; 0]);
+        assert_eq!(of("/v1/rooms/a"), [""; 0]);
+        assert_eq!(of("/v1/rooms/a/doors"), ["room a"]);
+        assert_eq!(of("/v1/rooms/a/doors/7"), ["room a"]);
+        assert_eq!(of("/v1/rooms/a%2fb/doors/7/lock"), ["room a/b"]);
+        assert_eq!(of("/v1/keys/h/r/all"), ["room r"]);
+        assert_eq!(of("/v1/keys/h/a%2fb/all/9"), ["room a/b"]);
         // Orders do not span sites.
-        assert_eq!(of("/orders/1/lines"), [""; 0]);
+        assert_eq!(of("/v1/orders/1/lines"), [""; 0]);
         for (path, expect) in [
-            ("/rooms/a/doors/main-1", true),
-            ("/rooms/a/doors/main-1/lock", true),
-            ("/rooms/a/doors/main-12", false),
-            ("/rooms/a/doors", false),
+            ("/v1/rooms/a/doors/main-1", true),
+            ("/v1/rooms/a/doors/main-1/lock", true),
+            ("/v1/rooms/a/doors/main-12", false),
+            ("/v1/rooms/a/doors", false),
         ] {
             assert_eq!(profile.is_per_site("A", path), expect, "{path}");
         }

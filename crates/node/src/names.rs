@@ -9,7 +9,7 @@ use cheops_replica::{
     MetaId,
     names::{Holding, HoldingState, Moment, decide},
 };
-use cheops_store::{Read as _, Span};
+use cheops_store::{Error, Read as _, Span, WriteSession};
 use cheops_types::{Code, NameAsk, NameRequest, NameVerdict, Problem, SiteName, SpanForm};
 
 use crate::{
@@ -76,10 +76,21 @@ async fn take(core: &Core, head: &Head, request: NameRequest) -> Result<NameVerd
     let moment = Moment {
         now_ms: core.surroundings.now_ms(),
         pending_ms: limits.upstream_timeout_ms + limits.peer_timeout_ms + SLACK_MS,
-        knows_all: first == Some(&core.site) && !head.has_moved,
+        successor_since_ms: None,
     };
+    let is_successor = first != Some(&core.site) || head.has_moved;
     let failed = |error| problems::store(&core.site, &error);
+    let here = core.site.clone();
     let written = core.store.write(move |session| {
+        let since_ms = if is_successor && matches!(request.ask, NameAsk::Reserve { .. }) {
+            Some(taken_over(session, &here, &request.container, moment.now_ms)?)
+        } else {
+            None
+        };
+        let moment = Moment {
+            successor_since_ms: since_ms,
+            ..moment
+        };
         let place = (request.container, request.name);
         let before = session.get::<Names>(&place)?;
         let (after, verdict) = decide(before.clone(), request.ask, moment);
@@ -93,6 +104,29 @@ async fn take(core: &Core, head: &Head, request: NameRequest) -> Result<NameVerd
         Ok(verdict)
     });
     written.map_err(failed)?.await.map_err(failed)
+}
+
+/// When this site began to give names away that another one gave away before: when it was first asked for one. Kept in the
+/// row of no name.
+fn taken_over(
+    session: &mut WriteSession<'_>,
+    here: &SiteName,
+    container: &str,
+    now_ms: u64,
+) -> Result<u64, Error> {
+    let place = (container.to_owned(), String::new());
+    if let Some(row) = session.get::<Names>(&place)? {
+        return Ok(row.since_ms);
+    }
+    let row = Holding {
+        owner: here.clone(),
+        attempt: String::new(),
+        since_ms: now_ms,
+        state: HoldingState::Kept,
+        rivals: Vec::new(),
+    };
+    session.put::<Names>(&place, &row)?;
+    Ok(now_ms)
 }
 
 /// Tells the prime sites of all containers which names this site has taken without asking.

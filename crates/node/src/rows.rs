@@ -43,7 +43,7 @@ pub(crate) struct Head {
     /// How counts in it are divided.
     #[serde(default)]
     pub(crate) shares: Vec<Share>,
-    /// Whether a site that had gone has come back, or another one has taken its place.
+    /// Whether its first prime site has ever gone, also if it came back.
     #[serde(default)]
     pub(crate) has_moved: bool,
 }
@@ -192,6 +192,7 @@ pub(crate) fn set_row(read: &impl Read, here: &SiteName, set: &Set) -> Result<Se
     };
     let mut sites: Vec<_> = set.members().keys().cloned().collect();
     sites.sort_by_key(|site| site != here);
+    let first = record.span.as_ref().and_then(|span| span.order.first());
     Ok(SetRow {
         service: record.service.clone(),
         kind: record.kind.clone(),
@@ -210,7 +211,7 @@ pub(crate) fn set_row(read: &impl Read, here: &SiteName, set: &Set) -> Result<Se
             standing,
             span: record.span.clone(),
             shares: set.shares().to_vec(),
-            has_moved: set.has_moved(),
+            has_moved: first.is_some_and(|first| set.has_moved(first)),
         },
     })
 }

@@ -38,8 +38,8 @@ pub struct Moment {
     pub now_ms: u64,
     /// How long a create may take.
     pub pending_ms: u64,
-    /// Whether this site has given all names of the container away, from the beginning.
-    pub knows_all: bool,
+    /// Since when this site gives names away, where another one did before; none: it has given all of them away.
+    pub successor_since_ms: Option<u64>,
 }
 
 impl Holding {
@@ -122,8 +122,14 @@ fn reserve(
             let verdict = held.told(moment);
             return (Some(held), verdict);
         }
-    } else if !moment.knows_all && !is_nowhere {
-        return (None, NameVerdict::Look);
+    } else if let Some(since_ms) = moment.successor_since_ms {
+        // A create that its predecessor has let go must have ended before anyone looks for what it makes.
+        if moment.now_ms < since_ms + moment.pending_ms {
+            return (None, NameVerdict::Wait);
+        }
+        if !is_nowhere {
+            return (None, NameVerdict::Look);
+        }
     }
     let granted = Holding {
         owner,
@@ -200,7 +206,7 @@ mod tests {
     const MOMENT: Moment = Moment {
         now_ms: 1000,
         pending_ms: 100,
-        knows_all: true,
+        successor_since_ms: None,
     };
 
     fn site(name: &str) -> SiteName {
@@ -272,8 +278,16 @@ mod tests {
 
     #[test]
     fn a_successor_has_to_look() {
+        let fresh = Moment {
+            successor_since_ms: Some(950),
+            ..MOMENT
+        };
+        assert_eq!(
+            decide(None, reserve("a", "1", None), fresh),
+            (None, NameVerdict::Wait)
+        );
         let successor = Moment {
-            knows_all: false,
+            successor_since_ms: Some(900),
             ..MOMENT
         };
         assert_eq!(

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct Resource {
     pub fields: BTreeMap<String, u64>,
     pub count: u64,
+    /// This site's part of a count that is divided.
+    pub part: u64,
 }
 
 /// What a request's body says.
@@ -37,7 +39,12 @@ impl Change {
 
     pub fn apply(&self, resource: &mut Resource) {
         match self {
-            Self::Whole(whole) => *resource = whole.clone(),
+            Self::Whole(whole) => {
+                *resource = Resource {
+                    part: resource.part,
+                    ..whole.clone()
+                }
+            }
             Self::Fields(fields) => resource.fields.extend(fields.clone()),
             Self::Add(n) => resource.count = resource.count.wrapping_add(*n),
             Self::Double(n) => resource.count = resource.count.wrapping_mul(2).wrapping_add(*n),
@@ -64,21 +71,27 @@ pub struct App {
 }
 
 impl App {
-    /// Takes effect and answers.
-    pub fn execute(&mut self, site: usize, chosen: &str, execution: &Execution) -> Attempt {
+    /// Takes effect and answers. `part` is what the agent puts in place of a count that is divided.
+    pub fn execute(
+        &mut self,
+        site: usize,
+        chosen: &str,
+        execution: &Execution,
+        part: Option<u64>,
+    ) -> Attempt {
         if execution.recognise == Recognise::Key
             && let Some(answer) = self.keys.get(&execution.token)
         {
             return answer.clone();
         }
-        let answer = self.carry_out(site, chosen, execution);
+        let answer = self.carry_out(site, chosen, execution, part);
         if execution.recognise == Recognise::Key {
             self.keys.insert(execution.token, answer.clone());
         }
         answer
     }
 
-    fn carry_out(&mut self, site: usize, chosen: &str, execution: &Execution) -> Attempt {
+    fn carry_out(&mut self, site: usize, chosen: &str, execution: &Execution, part: Option<u64>) -> Attempt {
         let answered = |status| Attempt::Answered {
             status,
             local: None,
@@ -86,13 +99,15 @@ impl App {
         };
         match &execution.form {
             Form::Create { request } => {
-                let Change::Whole(whole) = Change::of(&request.body) else {
+                let Change::Whole(mut whole) = Change::of(&request.body) else {
                     return answered(400);
                 };
+                whole.part = part.unwrap_or_default();
                 self.create(site, chosen, execution, whole)
             }
             Form::CreateFrom { state } => {
-                let whole = serde_json::from_slice(state).expect("read from a replica");
+                let mut whole: Resource = serde_json::from_slice(state).expect("read from a replica");
+                whole.part = part.unwrap_or_default();
                 self.create(site, chosen, execution, whole)
             }
             Form::Repeat { request, local } => {
@@ -101,6 +116,7 @@ impl App {
                     return answered(404);
                 };
                 change.apply(resource);
+                resource.part = part.unwrap_or(resource.part);
                 self.seen.insert(execution.token);
                 if !change.is_idempotent() {
                     *self.effects.entry(execution.token).or_default() += 1;
@@ -108,9 +124,10 @@ impl App {
                 answered(200)
             }
             Form::Overwrite { state, local } => {
-                let whole = serde_json::from_slice(state).expect("read from a replica");
+                let mut whole: Resource = serde_json::from_slice(state).expect("read from a replica");
                 match self.resources.get_mut(local) {
                     Some(resource) => {
+                        whole.part = part.unwrap_or(resource.part);
                         *resource = whole;
                         answered(200)
                     }
@@ -163,8 +180,16 @@ impl App {
             .map_or(Found::Nowhere, |local| Found::Here(local.clone()))
     }
 
-    pub fn read(&self, local: &LocalId) -> Option<(Vec<u8>, Digest)> {
-        let state = serde_json::to_vec(self.resources.get(local)?).expect("a plain value");
+    /// The state that makes another replica like this one, and what is compared. A part that is wrong is set right: nobody
+    /// else could.
+    pub fn read(&mut self, local: &LocalId, part: u64) -> Option<(Vec<u8>, Digest)> {
+        let resource = self.resources.get_mut(local)?;
+        resource.part = part;
+        let whole = Resource {
+            part: 0,
+            ..resource.clone()
+        };
+        let state = serde_json::to_vec(&whole).expect("a plain value");
         Some((state.clone(), Digest(state)))
     }
 }

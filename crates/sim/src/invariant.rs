@@ -10,6 +10,7 @@ pub mod involved;
 pub mod needs;
 pub mod once;
 pub mod order;
+pub mod parts;
 pub mod pruned;
 
 use cheops_replica::{MetaId, Outcome, State, Vector, Verb};
@@ -52,6 +53,7 @@ pub fn at_rest(world: &mut World) {
         durable::check(world, main, &meta);
         equal::check(world, main, &meta);
         order::check(world, main, &meta);
+        parts::check(world, main, &meta);
         conflicts::check(world, main, &meta);
     }
     equal::no_orphans(world);

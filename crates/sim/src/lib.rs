@@ -12,6 +12,7 @@ mod describe;
 mod errand;
 pub mod invariant;
 mod mutant;
+pub mod names;
 mod node;
 mod oracle;
 mod plan;

@@ -25,6 +25,8 @@ pub enum Mutant {
     SendToAll,
     /// Nothing waits for another resource.
     IgnoreNeeds,
+    /// How a count is divided is forgotten at a restart.
+    ForgetDivision,
 }
 
 impl Mutant {
@@ -38,6 +40,7 @@ impl Mutant {
         Self::ClaimDone,
         Self::SendToAll,
         Self::IgnoreNeeds,
+        Self::ForgetDivision,
     ];
 
     /// Changes what a node finds on its disk when it starts.
@@ -49,6 +52,7 @@ impl Mutant {
                 node.disk.site = Site::new(site.name().clone(), site.incarnation());
             }
             Self::ExecuteTwice => edit(node, |set| set["job"] = serde_json::Value::Null),
+            Self::ForgetDivision => edit(node, |set| set["division"] = serde_json::Value::Null),
             Self::DropConflicts => edit(node, |set| set["conflicts"] = serde_json::json!([])),
             Self::ForgetOutcome => edit(node, |set| {
                 let Some(last) = set["log"].as_array_mut().and_then(|log| log.last_mut()) else {

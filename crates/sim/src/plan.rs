@@ -6,6 +6,7 @@ use crate::Rng;
 
 /// The dice of one schedule; probabilities are per mille.
 #[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools)] // each is one fact about the schedule
 pub struct Plan {
     pub sites: usize,
     pub sets: usize,
@@ -38,6 +39,8 @@ pub struct Plan {
     pub membership: bool,
     /// Stores are lost.
     pub losses: bool,
+    /// Sets have a count that is divided among their sites.
+    pub divided: bool,
     pub tuning: Tuning,
 }
 
@@ -91,6 +94,8 @@ impl Plan {
             errands: if rng.chance(600) { 0 } else { rng.index(6) },
             membership: fate < 300,
             losses: is_lossy,
+            // No dice of its own: schedules of before stay what they were.
+            divided: fate.is_multiple_of(3),
             tuning: Tuning {
                 ahead_max_ms: 1500,
                 retry_min_ms: 20,

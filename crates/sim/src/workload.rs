@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cheops_replica::{Birth, Draft, Footprint, MetaId, Need, Recognise, Request, Secret, Verb};
-use cheops_types::{ServiceName, SiteName};
+use cheops_types::{ServiceName, SiteName, Span, SpanForm, Unreserved};
 
 use crate::{Actions, Change, Errand, Happening, Resource, World};
 
 const FIELDS: [&str; 3] = ["a", "b", "c"];
+/// The field whose writes set the count that is divided, where one is.
+const COUNTED: &str = "a";
 
 impl World {
     /// Puts a whole fault phase into the queue.
@@ -145,6 +147,7 @@ impl World {
         Resource {
             fields: fields.collect(),
             count: self.rng.roll() % 10,
+            part: 0,
         }
     }
 
@@ -232,6 +235,35 @@ impl World {
             },
             conditions: None,
             credential: Some(Secret(b"secret".to_vec())),
+        }
+    }
+}
+
+impl World {
+    /// What a site that accepts a write makes of a count in it: each member's part. Of the dice nothing is used, so that a
+    /// schedule is the same with and without.
+    pub(crate) fn divide(&self, at: usize, meta: &MetaId, draft: &mut Draft) {
+        let members: Vec<SiteName> = match (&draft.verb, self.nodes[at].set(meta)) {
+            (Verb::Create(birth), _) => birth.sites.iter().cloned().collect(),
+            (Verb::Replace | Verb::Merge, Some(set)) => set.members().keys().cloned().collect(),
+            _ => return,
+        };
+        if !self.plan.divided {
+            return;
+        }
+        let total = match Change::of(&draft.request.body) {
+            Change::Whole(whole) => whole.fields.values().sum::<u64>() % 50,
+            Change::Fields(fields) if fields.contains_key(COUNTED) => fields[COUNTED] % 50,
+            _ => return,
+        };
+        let span = Span {
+            form: SpanForm::Divided,
+            order: members.clone(),
+            unreserved: Unreserved::Refuse,
+        };
+        draft.request.shares = vec![span.divide("/part".to_owned(), total, &members, &[])];
+        if let Footprint::Parts(parts) = &mut draft.touches {
+            parts.insert("/part".to_owned());
         }
     }
 }

@@ -223,12 +223,16 @@ impl World {
                     self.drive(node, &set, Event::Wake);
                 }
             }
-            Happening::Write { node, set, draft } => {
+            Happening::Write { node, set, mut draft } => {
+                self.divide(node, &set, &mut draft);
                 if self.nodes[node].up {
                     self.drive(node, &set, Event::Request(*draft));
                 }
             }
-            Happening::Create { node, set, draft } => self.create(node, &set, *draft),
+            Happening::Create { node, set, mut draft } => {
+                self.divide(node, &set, &mut draft);
+                self.create(node, &set, *draft);
+            }
             Happening::Adopt { node, set, whole } => self.adopt(node, &set, whole),
             Happening::Errand { node, set, errand } => self.run_errand(node, &set, errand),
             Happening::Check { node, set } => {

@@ -69,3 +69,8 @@ fn resources_made_before_those_they_refer_to() {
 fn messages_to_strangers() {
     is_caught(Mutant::SendToAll, &["involved"], 400);
 }
+
+#[test]
+fn forgotten_divisions() {
+    is_caught(Mutant::ForgetDivision, &["parts"], 2000);
+}

@@ -57,6 +57,8 @@ pub enum NameVerdict {
     },
     /// The site gives names away since another one is gone, and does not know all of them: look for it everywhere.
     Look,
+    /// The same, and what another site has given away may still be under way: ask again later.
+    Wait,
     /// Another site gives names away.
     NotPrime,
     /// Another one of this name is older and keeps it.

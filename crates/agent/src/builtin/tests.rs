@@ -60,9 +60,12 @@ fn paths_of_kubernetes() {
         kubernetes GET /api/v1/pods = cluster, list, -
         kubernetes GET /api/v1/nodes/n = cluster, read, v1/nodes/n
         kubernetes GET /api/v1/nodes/n/proxy/stats = cluster, read, v1/nodes/n
-        kubernetes GET /apis/apps/v1/deployments = group-cluster, list, -
-        kubernetes PUT /apis/apps/v1/namespaces/x/deployments/web = group-namespaced, change, apps/v1/x/deployments/web
-        kubernetes PATCH /apis/apps/v1/namespaces/x/deployments/web/scale = group-namespaced, change, apps/v1/x/deployments/web
+        kubernetes GET /apis/apps/v1/daemonsets = group-cluster, list, -
+        kubernetes PUT /apis/apps/v1/namespaces/x/daemonsets/web = group-namespaced, change, apps/v1/x/daemonsets/web
+        kubernetes GET /apis/apps/v1/deployments = deployments-of-all, list, -
+        kubernetes GET /apis/apps/v1/namespaces/x/deployments = deployment, list, -
+        kubernetes PUT /apis/apps/v1/namespaces/x/deployments/web = deployment, change, v1/x/web
+        kubernetes PATCH /apis/apps/v1/namespaces/x/deployments/web/scale = deployment, change, v1/x/web
         kubernetes DELETE /apis/example.org/v1/widgets/w = group-cluster, change, example.org/v1/widgets/w
         ",
     );
@@ -156,4 +159,42 @@ fn paths_of_openstack() {
         .unwrap();
     assert!(validation.workflow.is_some());
     assert!(profile.context_free("compute", "GET", "/v2.1/servers").is_none());
+}
+
+#[test]
+fn what_spans_sites_in_kubernetes() {
+    let profile = BuiltIn::find("kubernetes").unwrap().profile();
+    let service = "kubernetes";
+    for path in [
+        "/api/v1/namespaces/x/pods",
+        "/api/v1/namespaces/x/pods/p/log",
+        "/apis/apps/v1/namespaces/x/deployments/web",
+        "/apis/example.org/v1/namespaces/x/widgets/w/status",
+    ] {
+        let containers = profile.containers(service, path);
+        let told: Vec<_> = containers
+            .iter()
+            .map(|it| format!("{} {}", it.kind, it.key))
+            .collect();
+        assert_eq!(told, ["namespace v1/x"], "{path}");
+    }
+    for path in [
+        "/api/v1/namespaces/x",
+        "/api/v1/nodes/n",
+        "/apis/apps/v1/deployments",
+    ] {
+        assert!(profile.containers(service, path).is_empty(), "{path}");
+    }
+    assert!(profile.is_per_site(service, "/api/v1/namespaces/x/configmaps/kube-root-ca.crt"));
+    assert!(!profile.is_per_site(service, "/api/v1/namespaces/x/configmaps/mine"));
+    let taken = profile
+        .kind(service, "namespaced")
+        .refusal_of_taken("v1/x/pods/yellow")
+        .unwrap();
+    assert!(
+        String::from_utf8(taken.body)
+            .unwrap()
+            .contains(r#"pods \"yellow\" already exists"#)
+    );
+    assert!(profile.kind(service, "deployment").is_divisible());
 }

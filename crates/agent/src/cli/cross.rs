@@ -11,8 +11,8 @@ use super::{
     ask::{client, or_dash, show, wait},
     credential::CredentialArg,
     output::columns,
+    replicas::SetArgs,
 };
-use crate::admin::client::path;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum CrossCommand {
@@ -26,7 +26,7 @@ Examples:
     #[command(after_help = "\
 Example:
   cheops cross show packers")]
-    Show(CrossArgs),
+    Show(SetArgs),
     /// Let the resource reach another site
     #[command(after_help = "\
 A container is made there, empty. Of a count that is divided the new site has nothing until
@@ -71,26 +71,10 @@ pub(super) struct LsArgs {
     ask: AskArgs,
 }
 
-/// A cross resource, however it is called.
-#[derive(Debug, Args)]
-pub(super) struct CrossArgs {
-    /// The resource's meta-id or its name
-    #[arg(value_name = "RESOURCE")]
-    id: String,
-    /// The service, where the id alone does not tell
-    #[arg(long, value_name = "NAME")]
-    service: Option<String>,
-    /// The kind, where the id alone does not tell
-    #[arg(long)]
-    kind: Option<String>,
-    #[command(flatten)]
-    ask: AskArgs,
-}
-
 #[derive(Debug, Args)]
 pub(super) struct AddSiteArgs {
     #[command(flatten)]
-    cross: CrossArgs,
+    cross: SetArgs,
     /// The site
     site: SiteName,
     #[command(flatten)]
@@ -100,7 +84,7 @@ pub(super) struct AddSiteArgs {
 #[derive(Debug, Args)]
 pub(super) struct RemoveSiteArgs {
     #[command(flatten)]
-    cross: CrossArgs,
+    cross: SetArgs,
     /// The site
     site: SiteName,
     /// Without asking the site, which is lost
@@ -114,7 +98,7 @@ pub(super) struct RemoveSiteArgs {
 #[derive(Debug, Args)]
 pub(super) struct RebalanceArgs {
     #[command(flatten)]
-    cross: CrossArgs,
+    cross: SetArgs,
     /// How much each site gets in relation to the others, 1 where it is not listed; without any: as before
     #[arg(long, value_name = "SITE=N", value_delimiter = ',', value_parser = weight)]
     weights: Vec<(SiteName, u32)>,
@@ -132,19 +116,6 @@ fn weight(text: &str) -> Result<(SiteName, u32), String> {
     Ok((site, weight.parse().map_err(|_| wrong())?))
 }
 
-impl CrossArgs {
-    fn path(&self, below: &[&str], more: &[(&str, Option<&str>)]) -> String {
-        let mut segments = vec!["v1", "cross", &self.id];
-        segments.extend(below);
-        let mut parameters = vec![
-            ("service", self.service.as_deref()),
-            ("kind", self.kind.as_deref()),
-        ];
-        parameters.extend(more);
-        path(&segments, &parameters)
-    }
-}
-
 pub(super) fn run(admin: Option<&Path>, command: CrossCommand) -> anyhow::Result<ExitCode> {
     match command {
         CrossCommand::Ls(args) => {
@@ -158,7 +129,7 @@ pub(super) fn run(admin: Option<&Path>, command: CrossCommand) -> anyhow::Result
             show(&all, args.ask.json, || list(&all))
         }
         CrossCommand::Show(args) => {
-            let found = wait(client(admin, &args.ask)?.get(&args.path(&[], &[])))??;
+            let found = wait(client(admin, &args.ask)?.get(&args.path_in("cross", &[], &[])))??;
             show_one(&found, args.ask.json)
         }
         CrossCommand::AddSite(AddSiteArgs {
@@ -170,7 +141,8 @@ pub(super) fn run(admin: Option<&Path>, command: CrossCommand) -> anyhow::Result
                 site,
                 credential: credential.read()?,
             };
-            let found = wait(client(admin, &args.ask)?.post(&args.path(&["sites"], &[]), &asked))??;
+            let found =
+                wait(client(admin, &args.ask)?.post(&args.path_in("cross", &["sites"], &[]), &asked))??;
             show_one(&found, args.ask.json)
         }
         CrossCommand::RemoveSite(RemoveSiteArgs {
@@ -183,7 +155,7 @@ pub(super) fn run(admin: Option<&Path>, command: CrossCommand) -> anyhow::Result
                 ("force", force.then_some("true")),
                 ("rebalance", rebalance.then_some("true")),
             ];
-            let path = args.path(&["sites", site.as_str()], &flags);
+            let path = args.path_in("cross", &["sites", site.as_str()], &flags);
             let found = wait(client(admin, &args.ask)?.delete(&path))??;
             show_one(&found, args.ask.json)
         }
@@ -198,7 +170,8 @@ pub(super) fn run(admin: Option<&Path>, command: CrossCommand) -> anyhow::Result
                 total,
                 credential: credential.read()?,
             };
-            let found = wait(client(admin, &args.ask)?.post(&args.path(&["rebalance"], &[]), &asked))??;
+            let found =
+                wait(client(admin, &args.ask)?.post(&args.path_in("cross", &["rebalance"], &[]), &asked))??;
             show_one(&found, args.ask.json)
         }
     }

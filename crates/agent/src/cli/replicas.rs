@@ -106,7 +106,7 @@ pub(super) struct SetArgs {
     #[arg(long)]
     kind: Option<String>,
     #[command(flatten)]
-    ask: AskArgs,
+    pub(super) ask: AskArgs,
 }
 
 #[derive(Debug, Args)]
@@ -176,7 +176,12 @@ pub(super) struct VerifyArgs {
 
 impl SetArgs {
     fn path(&self, below: &[&str], more: &[(&str, Option<&str>)]) -> String {
-        let mut segments = vec!["v1", "replicas", &self.id];
+        self.path_in("replicas", below, more)
+    }
+
+    /// The path of the set, or of something below it, in one of the admin API's lists.
+    pub(super) fn path_in(&self, list: &str, below: &[&str], more: &[(&str, Option<&str>)]) -> String {
+        let mut segments = vec!["v1", list, &self.id];
         segments.extend(below);
         let mut parameters = vec![
             ("service", self.service.as_deref()),

@@ -4,6 +4,7 @@ mod containers;
 mod cuts;
 mod divided;
 mod races;
+mod sites;
 
 use http::Method;
 use serde_json::{Value, json};

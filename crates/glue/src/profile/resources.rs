@@ -102,7 +102,10 @@ impl Draft {
             None => None,
         };
         let deeper = read_deeper(resource)?;
-        let inside = read_path(resource, "inside")?;
+        let inside = read_path(resource, "inside")?.map(|at| At {
+            value: at.value.under(&self.prefixes[0]),
+            span: at.span,
+        });
         let at = self.kind(kind.value);
         let draft = &mut self.kinds[at];
         if let (None, Some(item)) = (&draft.item, paths.item.as_ref().or(paths.singleton.as_ref())) {

@@ -207,7 +207,7 @@ fn summary(core: &Core, read: &ReadSession, set: &Set) -> Option<CrossSummary> {
         form: span.form,
         prime: span.prime(set.members().keys()),
         shares: set.shares().to_vec(),
-        names: names.len(),
+        names: names.iter().filter(|((_, name), _)| !name.is_empty()).count(),
         flagged: names::flagged(core, &record.meta).len(),
         set: summary,
     })

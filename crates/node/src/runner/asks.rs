@@ -274,7 +274,7 @@ impl Hands {
         if answer.status == 200
             && let Some(reading) = self.reading(set.record(), local, &answer.body)
         {
-            state.digest = Some(hex(&reading.digest().0));
+            state.digest = Some(hex(&reading.digest().0) + &reading.odd);
             state.state = serde_json::from_slice(&reading.comparable).ok();
             let profile = self.core.surroundings.profile();
             let kind = profile.kind(&set.record().service, &set.record().kind);

@@ -4,11 +4,18 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use cheops_glue::Kind;
-use cheops_replica::{Form, Record, Request};
+use cheops_replica::{Form, LocalId, Record, Request};
 use cheops_types::{Code, Problem, Share, SiteName, SpanForm};
 
-use super::{Hands, execute::Unsent, render::Content};
-use crate::{rows, waiting::AppAnswer};
+use tracing::{debug, warn};
+
+use super::{
+    Hands,
+    execute::Unsent,
+    read::Reading,
+    render::{Content, Render},
+};
+use crate::{caller::OnBehalf, rows, waiting::AppAnswer};
 
 impl Hands {
     /// A recorded body with this site's parts.
@@ -61,6 +68,41 @@ impl Hands {
         let odd: String = shares.iter().filter_map(odd).collect();
         let whole = kind.with_counts(body, "", wholes_of(&shares));
         (whole.map_or(Cow::Borrowed(body), Cow::Owned), odd)
+    }
+
+    /// Gives this site's replica the part that it should have: somebody changed it, or an attempt that came to nothing did.
+    pub(super) async fn set_part_right(
+        &self,
+        set: &Record,
+        local: &LocalId,
+        on_behalf: &OnBehalf,
+        reading: &Reading,
+        current: &[u8],
+    ) {
+        let state = self.state_with_parts(set, &reading.portable);
+        let Some(key) = self.local_key(set, local.as_str()) else {
+            return;
+        };
+        let profile = self.core.surroundings.profile();
+        let order = self.with_ids(|ids| {
+            let render = Render {
+                profile: &profile,
+                record: set,
+                ids,
+            };
+            render.overwrite(&key, &state, current)
+        });
+        let Ok(Some(mut order)) = order else {
+            return;
+        };
+        if let Err(why) = self.speak(&mut order.headers, set, on_behalf).await {
+            return debug!(set = %set.meta, why, "a part cannot be set right");
+        }
+        let status = self
+            .call(&set.service, order, "")
+            .await
+            .map(|answer| answer.status);
+        warn!(set = %set.meta, found = reading.odd, ?status, "a part was not what it should be and is set right");
     }
 
     /// What the caller of a write sees: wholes.

@@ -326,7 +326,7 @@ impl Hands {
 
     /// Does something with a translation to this site's ids, and finds out whether it lacked one: a parent or
     /// a reference that is replicated here but has no replica yet.
-    fn with_ids<T>(
+    pub(super) fn with_ids<T>(
         &self,
         work: impl FnOnce(&dyn cheops_glue::Ids) -> Result<T, Problem>,
     ) -> Result<T, Unsent> {

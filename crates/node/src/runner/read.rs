@@ -18,16 +18,12 @@ pub(super) struct Reading {
     /// What is compared.
     pub(super) comparable: Vec<u8>,
     /// What it has instead of its part of what is divided; mostly nothing.
-    odd: String,
+    pub(super) odd: String,
 }
 
 impl Reading {
     pub(super) fn digest(&self) -> Digest {
-        if self.odd.is_empty() {
-            return Digest(digest(&SHA256, &self.comparable).as_ref().to_vec());
-        }
-        let all = [self.odd.as_bytes(), &self.comparable].concat();
-        Digest(digest(&SHA256, &all).as_ref().to_vec())
+        Digest(digest(&SHA256, &self.comparable).as_ref().to_vec())
     }
 }
 
@@ -60,6 +56,11 @@ impl Hands {
         match answer.status {
             200 => match self.reading(set, local, &answer.body) {
                 Some(reading) => {
+                    if !reading.odd.is_empty() {
+                        // What others have says nothing about this site's part.
+                        self.set_part_right(set, local, on_behalf, &reading, &answer.body)
+                            .await;
+                    }
                     let digest = reading.digest();
                     Replica::Here(reading.portable, digest)
                 }

@@ -8,7 +8,7 @@ use cheops_plan::{Target, WriteBody};
 use cheops_types::{Code, NameAsk, NameRequest, NameVerdict, Outcome, Problem, SiteName, Unreserved, Visit};
 use http::{
     HeaderValue, Response, StatusCode, Uri,
-    header::{ACCEPT, CONTENT_TYPE},
+    header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE},
 };
 
 use super::{
@@ -45,10 +45,16 @@ enum Reserved {
 }
 
 pub(super) async fn create(job: &mut Job, container: &Container, place: Place, body: Body) -> Done {
-    let (body, readable) = match read(job, &place, body).await {
+    let (mut body, mut readable) = match read(job, &place, body).await {
         Ok(read) => read,
         Err(done) => return *done,
     };
+    if let Some(named) = completed(job, &readable).filter(|_| replicated::is_readable_body(job)) {
+        (body, readable) = (named.clone(), named);
+        job.head
+            .headers
+            .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    }
     let wanted = wanted(job, container, &place, &readable);
     let Some(wanted) = wanted else {
         // The application names it: no two sites give the same id, or nobody chose it.
@@ -132,6 +138,24 @@ async fn read(job: &Job, place: &Place, body: Body) -> Result<(Bytes, Bytes), Bo
     Ok((body, said))
 }
 
+/// The body of a create that tells only the beginning of a name, with a whole one: what the application would choose, another
+/// site's might too.
+fn completed(job: &Job, body: &[u8]) -> Option<Bytes> {
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    const ADDED: usize = 5;
+    let profile = &job.core.world.profile;
+    let address = profile.address(&job.service.name, job.head.uri.path())?;
+    let rules = address.rules();
+    let mut name = rules.name_to_complete(body).filter(|_| address.id.is_none())?;
+    let dice = job.core.shared.correlation.mint_attempt();
+    let dice = dice.as_bytes().chunks(2).take(ADDED);
+    name.extend(dice.map(|pair| {
+        let sum = pair.iter().fold(0, |sum, byte| sum * 31 + usize::from(*byte));
+        char::from(LETTERS[sum % LETTERS.len()])
+    }));
+    rules.with_id(body, &name).ok().map(Bytes::from)
+}
+
 /// The name that a create asks for; none where the application chooses it.
 fn wanted<'c>(job: &Job, container: &'c Container, place: &Place, body: &[u8]) -> Option<Wanted<'c>> {
     let profile = &job.core.world.profile;
@@ -202,6 +226,13 @@ impl Wanted<'_> {
                     Found::At(_) => return Reserved::Taken,
                     Found::Unclear(missing) => return Reserved::Failed(owner::unclear(&missing)),
                 },
+                NameVerdict::Wait => {
+                    let prime = self.container.prime();
+                    let detail = format!(
+                        "site `{prime}` has just begun to give names in the container away and waits for what its predecessor may have let go; try again in a minute; nothing executed"
+                    );
+                    return Reserved::Failed(Problem::new(Code::NameUnreserved, detail).at(prime));
+                }
                 NameVerdict::NotPrime | NameVerdict::Rival { .. } | NameVerdict::Noted => {
                     let prime = self.container.prime();
                     let detail = format!(

@@ -42,9 +42,9 @@ impl Set {
         self.expelled.contains_key(site)
     }
 
-    /// Whether any site has left, was removed, or came back.
-    pub fn has_moved(&self) -> bool {
-        !self.passages.is_empty() || !self.expelled.is_empty()
+    /// Whether a site has ever left, was removed, or came back.
+    pub fn has_moved(&self, site: &SiteName) -> bool {
+        self.passages.contains_key(site) || self.expelled.contains_key(site)
     }
 
     /// How counts are divided among the sites; empty where nothing is.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use cheops_replica::MetaId;
 
-use crate::World;
+use crate::{Resource, World};
 
 pub fn check(world: &mut World, main: usize, meta: &MetaId) {
     let reference = &world.nodes[main].disk.sets[meta];
@@ -36,7 +36,8 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
             world.oracle.violation(what);
             return;
         }
-        states.push((site.clone(), resource.cloned()));
+        let whole = resource.cloned().map(|resource| Resource { part: 0, ..resource });
+        states.push((site.clone(), whole));
     }
     if states.windows(2).any(|pair| pair[0].1 != pair[1].1) {
         world

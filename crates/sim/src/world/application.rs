@@ -90,7 +90,8 @@ impl World {
         instead: Option<Attempt>,
         answer_ms: u64,
     ) {
-        let own = self.nodes[at].app.execute(at, set.as_str(), execution);
+        let part = self.part_in(at, set, execution);
+        let own = self.nodes[at].app.execute(at, set.as_str(), execution, part);
         invariant::once::check(self, at, execution.token);
         self.answer(at, life, set, execution, instead.unwrap_or(own), answer_ms);
     }
@@ -123,9 +124,34 @@ impl World {
         self.at(answer_ms, happening);
     }
 
+    /// What an agent puts in place of a count: the part that the operation says, or of the last division where another
+    /// replica's state is taken.
+    fn part_in(&self, at: usize, set: &MetaId, execution: &Execution) -> Option<u64> {
+        match &execution.form {
+            Form::Create { request } | Form::Repeat { request, .. } => {
+                let share = request.shares.first()?;
+                Some(share.part_of(&self.nodes[at].name))
+            }
+            Form::CreateFrom { .. } | Form::Overwrite { .. } => self.part_of(at, set),
+            Form::Delete { .. } => None,
+        }
+    }
+
+    /// This site's part, as far as its set knows.
+    fn part_of(&self, at: usize, set: &MetaId) -> Option<u64> {
+        let node = &self.nodes[at];
+        let share = node.set(set)?.shares().first()?;
+        Some(share.part_of(&node.name))
+    }
+
     pub(super) fn read(&mut self, at: usize, set: &MetaId, ticket: u64, local: &LocalId) {
         let failed = !self.healed && self.rng.chance(self.plan.app_fails);
-        let state = self.nodes[at].app.read(local);
+        let part = self.part_of(at, set).unwrap_or_default();
+        let state = if failed {
+            None
+        } else {
+            self.nodes[at].app.read(local, part)
+        };
         let event = match state {
             None if !failed => Event::Missing { ticket },
             state => Event::Read {

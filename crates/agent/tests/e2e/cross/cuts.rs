@@ -99,7 +99,11 @@ async fn a_container_may_accept_and_flag() {
 
 #[tokio::test]
 async fn the_next_site_takes_over_when_the_prime_site_is_removed() {
-    let mesh = Mesh::of(3).start().await;
+    // A successor waits for as long as a create may take.
+    let quick = Mesh::of(3)
+        .limit("upstream_timeout_ms", 1000)
+        .limit("peer_timeout_ms", 1000);
+    let mesh = quick.start().await;
     room(&mesh, "foo", "site1 % site2 % site3").await;
     make(&mesh, 2, "foo", "old").await.is(201);
     let set = mesh.site(2).ask("/v1/cross").await["resources"][0]["meta_id"]
@@ -118,7 +122,11 @@ async fn the_next_site_takes_over_when_the_prime_site_is_removed() {
         shown["prime"] == "site2"
     })
     .await;
-    make(&mesh, 3, "foo", "new").await.is(201);
+    make(&mesh, 3, "foo", "new").await.problem(503, "name_unreserved");
+    until("a name is given away", async || {
+        make(&mesh, 3, "foo", "new").await.status == 201
+    })
+    .await;
     // Names of before are known by looking.
     make(&mesh, 3, "foo", "old").await.is(409);
 }

@@ -286,6 +286,14 @@ fn leaks(value: &Value) -> bool {
     at(value, "id") || at(value, "item") || lines.unwrap_or_default()
 }
 
+/// A document whose link has nothing escaped.
+fn with_plain_link(mut document: Value) -> Value {
+    if let Some(Value::String(link)) = document.get_mut("self") {
+        *link = percent::decode_text(link).into_owned();
+    }
+    document
+}
+
 proptest! {
     #[test]
     fn without_replicas_nothing_changes(path in "[/a-z0-9%?&=#.{}é+ ]{0,40}", body in documents(), noise: Vec<u8>) {
@@ -329,9 +337,10 @@ proptest! {
         let value: Value = serde_json::from_slice(&there).unwrap();
         prop_assert!(!leaks(&value), "{}", value);
         let back = address.map_body(&there, Own::Map, &Prefix { back: true }).unwrap();
-        // Texts may be escaped in another way; what they say is the same.
+        // Texts may be escaped in another way, and links too; what they say is the same.
         let before: Value = serde_json::from_str(&body).unwrap();
-        prop_assert_eq!(serde_json::from_slice::<Value>(&back).unwrap(), before);
+        let back: Value = serde_json::from_slice(&back).unwrap();
+        prop_assert_eq!(with_plain_link(back), with_plain_link(before));
     }
 
     #[test]

@@ -246,7 +246,18 @@ fn missing(sites: &mut Sites) -> Result<String> {
     // Site1 gives names away, and goes on.
     run(sites, 1, NS, "more", &[])?;
     let refused = sites
-        .cheops_kubectl(2, ["run", "other", "-n", NS, "--image=nginx", "--restart=Never"])
+        .cheops_kubectl(
+            2,
+            [
+                "run",
+                "other",
+                "-n",
+                NS,
+                "--image=nginx",
+                "--restart=Never",
+                "--scope=Site2",
+            ],
+        )
         .fails()?;
     ensure!(refused.stderr.contains("reserved"), "{refused}");
     sites.mesh.rejoin(2)?;
@@ -258,7 +269,7 @@ fn missing(sites: &mut Sites) -> Result<String> {
 }
 
 fn deployment(sites: &mut Sites) -> Result<String> {
-    const NS: &str = "cross-deployment";
+    const NS: &str = "cross-deploy";
     sites.namespace(NS)?;
     let parts = |expect: [u64; 2]| -> Result<()> {
         for (site, part) in BOTH.into_iter().zip(expect) {

@@ -2,7 +2,7 @@
 //!
 //! A name is a row of the store, and a decision about it is one commit: durable before it is answered.
 
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 use bytes::Bytes;
 use cheops_replica::{
@@ -64,7 +64,7 @@ fn is_prime(core: &Core, head: &Head) -> bool {
 /// Whether a site may be told that does not give names away, or no longer.
 fn is_note(core: &Core, from: &SiteName, ask: &NameAsk) -> bool {
     match ask {
-        NameAsk::Peek | NameAsk::Keep { .. } | NameAsk::Release { .. } => true,
+        NameAsk::Peek | NameAsk::Keep { .. } | NameAsk::Release { .. } | NameAsk::Gone { .. } => true,
         NameAsk::Unasked { .. } => *from == core.site,
         NameAsk::Reserve { .. } | NameAsk::Claim { .. } => false,
     }
@@ -122,6 +122,7 @@ fn taken_over(
         owner: here.clone(),
         attempt: String::new(),
         since_ms: now_ms,
+        lasts_ms: 0,
         state: HoldingState::Kept,
         rivals: Vec::new(),
     };
@@ -139,13 +140,24 @@ pub(crate) async fn tell_unasked(core: &Core) {
 }
 
 fn unasked(core: &Core) -> Vec<((String, String), Holding)> {
-    let rows = core
-        .store
-        .read_with(|read| read.scan::<Names>(&Span::all(), usize::MAX));
-    let rows = rows.unwrap_or_default().into_iter();
-    rows.filter(|(_, row)| row.state == HoldingState::Unasked)
-        .take(CLAIMS_MAX)
-        .collect()
+    let mut unasked = Vec::new();
+    let Ok(read) = core.store.read() else {
+        return unasked;
+    };
+    let read = read.for_each::<Names>(&Span::all(), |place, row| {
+        if row.state == HoldingState::Unasked {
+            unasked.push((place, row));
+        }
+        if unasked.len() < CLAIMS_MAX {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    });
+    if let Err(error) = read {
+        tracing::warn!(%error, "names that were taken without asking cannot be read");
+    }
+    unasked
 }
 
 async fn tell(core: &Core, place: &(String, String), holding: &Holding) -> Result<(), Problem> {

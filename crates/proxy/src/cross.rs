@@ -49,11 +49,17 @@ pub(crate) fn concerns(core: &Core, service: &str, path: &str) -> bool {
 }
 
 /// The innermost container that spans sites and that a request's path lies in. Services of a site, and agents of other
-/// sites that have planned already, mean what is here.
+/// sites that have planned already, mean what is here; but what an agent makes that is no part of the container, and so knows
+/// nothing about it, has no name yet.
 pub(crate) fn container(job: &Job) -> Result<Option<Container>, Problem> {
     let (core, path) = (&job.core, job.head.uri.path());
     let (profile, service) = (&core.world.profile, &*job.service.name);
-    let Some(coordinator) = core.shared.replication().filter(|_| job.caller == Caller::User) else {
+    let is_meant = match job.caller {
+        Caller::User => true,
+        Caller::Peer => !job.is_named && !job.verb.is_read(),
+        Caller::Service => false,
+    };
+    let Some(coordinator) = core.shared.replication().filter(|_| is_meant) else {
         return Ok(None);
     };
     if profile.is_per_site(service, path) {

@@ -48,6 +48,8 @@ pub(crate) struct Job {
     pub(crate) caller: Caller,
     /// Whether it came through TLS.
     pub(crate) is_tls: bool,
+    /// Whether another agent has reserved the name of what it makes.
+    pub(crate) is_named: bool,
     /// What replication has to do with the request; mostly nothing.
     pub(crate) concern: Option<Concern>,
     flow: Flow,
@@ -75,6 +77,7 @@ impl Job {
             head,
             caller,
             is_tls: false,
+            is_named: false,
             concern: None,
             flow,
             begun: OnceCell::new(),

@@ -101,6 +101,7 @@ fn admit(
         },
         None => Plan::Local,
     };
+    let is_named = head.headers.contains_key(headers::PEER_NAMED);
     let facts = Facts::of(&head.headers);
     let wish = Wish::take(&mut head, facts, incoming);
     let sender = Sender::Peer {
@@ -115,6 +116,7 @@ fn admit(
         &core.shared.correlation,
     );
     let mut job = Job::new(core.clone(), service, head, flow, Caller::Peer);
+    job.is_named = is_named;
     replicated::look(&mut job, &plan)?;
     Ok((job, plan, wish))
 }

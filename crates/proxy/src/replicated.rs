@@ -116,6 +116,10 @@ fn way(job: &mut Job, plan: &Plan) -> Option<(Container, Way)> {
     if concern.is_own {
         return None;
     }
+    let makes = concern.effect == Effect::Create || concern.is_upsert;
+    if job.caller == Caller::Peer && !makes {
+        return None;
+    }
     let (profile, uri) = (&job.core.world.profile, &job.head.uri);
     let case = cross::Case {
         here: job.here(),
@@ -219,14 +223,11 @@ pub(crate) async fn whole(job: &Job, body: Body) -> Result<Bytes, Problem> {
     body::whole(job, body).await
 }
 
-/// The body of a create in which a name stands, in JSON.
+/// The body of a create, in JSON where a name stands in it.
 pub(crate) async fn whole_json(job: &Job, body: Body) -> Result<Bytes, Problem> {
-    match body::take(job, body, rewrite::need(job)).await? {
-        WriteBody::Inline(bytes) => Ok(bytes),
-        WriteBody::Spooled { .. } => Err(Problem::new(
-            Code::BodyTooLarge,
-            "what is made in a container that spans sites must fit into `replay_body_max_bytes`; nothing executed",
-        )),
+    match rewrite::need(job) {
+        body::Need::Json => bytes(job, body).await,
+        body::Need::Bytes => whole(job, body).await,
     }
 }
 
@@ -243,6 +244,7 @@ pub(crate) async fn make(job: &mut Job, sites: &[SiteName], target: Target, body
     if matches!(target, Target::Cross(_)) {
         put_cross(&mut job.head);
     }
+    put_named(&mut job.head);
     match body {
         WriteBody::Inline(bytes) => hand_over(job, sites, sites.to_vec(), Body::full(bytes)).await,
         WriteBody::Spooled { .. } => Done::refused(job.here(), not_attached()),
@@ -257,6 +259,13 @@ pub(crate) fn cross_of(headers: &http::HeaderMap, sites: &[SiteName]) -> Cross {
         weights,
         unreserved,
     }
+}
+
+const NAMED: HeaderName = HeaderName::from_static(cheops_types::headers::PEER_NAMED);
+
+/// Tells another agent that the name of what it makes is reserved.
+pub(crate) fn put_named(head: &mut request::Parts) {
+    head.headers.insert(NAMED, HeaderValue::from_static("1"));
 }
 
 const CROSS: HeaderName = HeaderName::from_static(cheops_types::headers::PEER_CROSS);

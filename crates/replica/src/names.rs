@@ -9,6 +9,9 @@ pub struct Holding {
     pub owner: SiteName,
     pub attempt: String,
     pub since_ms: u64,
+    /// How long its create may take.
+    #[serde(default)]
+    pub lasts_ms: u64,
     pub state: HoldingState,
     /// Others of this name, made while this site could not be asked, the earliest first.
     pub rivals: Vec<Rival>,
@@ -32,6 +35,9 @@ pub struct Rival {
     pub since_ms: u64,
 }
 
+/// No create is waited for longer than this.
+const LASTS_MAX_MS: u64 = 3_600_000;
+
 /// What a decision depends on beside the name itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
@@ -44,7 +50,8 @@ pub struct Moment {
 
 impl Holding {
     fn is_settled(&self, moment: Moment) -> bool {
-        self.state != HoldingState::Pending || moment.now_ms >= self.since_ms + moment.pending_ms
+        let lasts_ms = self.lasts_ms.max(moment.pending_ms);
+        self.state != HoldingState::Pending || moment.now_ms >= self.since_ms + lasts_ms
     }
 
     fn told(&self, moment: Moment) -> NameVerdict {
@@ -64,7 +71,25 @@ pub fn decide(held: Option<Holding>, ask: NameAsk, moment: Moment) -> (Option<Ho
             attempt,
             instead_of,
             is_nowhere,
-        } => reserve(held, owner, attempt, instead_of.as_deref(), is_nowhere, moment),
+            lasts_ms,
+        } => {
+            let asked = Holding {
+                owner,
+                attempt,
+                since_ms: moment.now_ms,
+                lasts_ms: lasts_ms.min(LASTS_MAX_MS),
+                state: HoldingState::Pending,
+                rivals: Vec::new(),
+            };
+            reserve(held, asked, instead_of.as_deref(), is_nowhere, moment)
+        }
+        NameAsk::Gone { owner } => {
+            let held = held.map(|mut held| {
+                held.rivals.retain(|rival| rival.owner != owner);
+                held
+            });
+            (held, NameVerdict::Noted)
+        }
         NameAsk::Peek => {
             let verdict = held.as_ref().map(|held| held.told(moment));
             (held, verdict.unwrap_or(NameVerdict::Noted))
@@ -80,10 +105,16 @@ pub fn decide(held: Option<Holding>, ask: NameAsk, moment: Moment) -> (Option<Ho
         }
         NameAsk::Release { attempt } => (release(held, attempt.as_deref()), NameVerdict::Noted),
         NameAsk::Unasked { owner, attempt } => {
+            // Another one of this name was made here already.
+            if let Some(other) = held.as_ref().filter(|held| held.attempt != attempt) {
+                let verdict = other.told(moment);
+                return (held, verdict);
+            }
             let unasked = Holding {
                 owner,
                 attempt,
                 since_ms: moment.now_ms,
+                lasts_ms: 0,
                 state: HoldingState::Unasked,
                 rivals: Vec::new(),
             };
@@ -106,8 +137,7 @@ pub fn decide(held: Option<Holding>, ask: NameAsk, moment: Moment) -> (Option<Ho
 
 fn reserve(
     held: Option<Holding>,
-    owner: SiteName,
-    attempt: String,
+    asked: Holding,
     instead_of: Option<&str>,
     is_nowhere: bool,
     moment: Moment,
@@ -115,7 +145,7 @@ fn reserve(
     if let Some(held) = held {
         let is_settled = held.is_settled(moment);
         // The same attempt asks again: its answer was lost.
-        if held.attempt == attempt {
+        if held.attempt == asked.attempt {
             return (Some(held), NameVerdict::Granted);
         }
         if !(is_settled && instead_of == Some(&held.attempt)) {
@@ -131,14 +161,7 @@ fn reserve(
             return (None, NameVerdict::Look);
         }
     }
-    let granted = Holding {
-        owner,
-        attempt,
-        since_ms: moment.now_ms,
-        state: HoldingState::Pending,
-        rivals: Vec::new(),
-    };
-    (Some(granted), NameVerdict::Granted)
+    (Some(asked), NameVerdict::Granted)
 }
 
 /// Without an attempt the one that has it is meant; the next of its rivals follows.
@@ -157,6 +180,7 @@ fn release(held: Option<Holding>, attempt: Option<&str>) -> Option<Holding> {
         owner: next.owner,
         attempt: next.attempt,
         since_ms: next.since_ms,
+        lasts_ms: 0,
         state: HoldingState::Kept,
         rivals: held.rivals,
     })
@@ -172,6 +196,7 @@ fn claim(held: Option<Holding>, claim: Rival) -> (Option<Holding>, NameVerdict) 
         owner: claim.owner,
         attempt: claim.attempt,
         since_ms: claim.since_ms,
+        lasts_ms: 0,
         state: HoldingState::Kept,
         rivals,
     };
@@ -219,6 +244,7 @@ mod tests {
             attempt: attempt.to_owned(),
             instead_of: instead_of.map(str::to_owned),
             is_nowhere: false,
+            lasts_ms: 0,
         }
     }
 
@@ -299,6 +325,7 @@ mod tests {
             attempt: "1".to_owned(),
             instead_of: None,
             is_nowhere: true,
+            lasts_ms: 0,
         };
         assert_eq!(decide(None, looked, successor).1, NameVerdict::Granted);
     }

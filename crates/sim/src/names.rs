@@ -180,6 +180,7 @@ impl World {
             attempt: attempt.id.clone(),
             instead_of: attempt.instead_of.take(),
             is_nowhere: attempt.is_nowhere,
+            lasts_ms: 0,
         };
         let verdict = self.decide(attempt.name, ask);
         if is_answer_lost {
@@ -191,17 +192,14 @@ impl World {
                 self.at(when_ms, Happening::Create(attempt));
             }
             NameVerdict::Held {
-                owner,
                 attempt: holder,
                 is_settled: true,
-            } => {
-                let at = self.sites.iter().position(|site| *site == owner).unwrap_or(0);
-                let is_there = self.order.contains(&at) && self.apps[at].contains(&attempt.name);
-                if !is_there {
-                    attempt.instead_of = Some(holder);
-                    self.soon(Happening::Ask(attempt));
-                }
+                ..
+            } if self.is_nowhere(attempt.name) => {
+                attempt.instead_of = Some(holder);
+                self.soon(Happening::Ask(attempt));
             }
+            NameVerdict::Held { is_settled: true, .. } => {}
             NameVerdict::Held { .. } => self.soon(Happening::Ask(attempt)),
             NameVerdict::Look if self.is_nowhere(attempt.name) => {
                 attempt.is_nowhere = true;

@@ -26,6 +26,8 @@ pub const PEER_REPLICATION_PATH: &str = "/.cheops/replication/";
 pub const NAMES: &str = "names";
 /// Agent to agent: the request is to make a resource that spans the sites of [`PEER_REPLICATE`].
 pub const PEER_CROSS: &str = "x-cheops-cross";
+/// Agent to agent: the name of what the request makes is reserved in the container that it lies in.
+pub const PEER_NAMED: &str = "x-cheops-named";
 /// Agent to agent: the prefix of payloads, by hash.
 pub const PEER_PAYLOAD_PATH: &str = "/.cheops/payload/";
 /// For callers: the prefix of the operations whose state can be asked for.

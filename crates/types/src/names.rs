@@ -27,6 +27,8 @@ pub enum NameAsk {
         instead_of: Option<String>,
         /// It was looked for at all sites, and none has it.
         is_nowhere: bool,
+        /// How long its create may take, where it is made.
+        lasts_ms: u64,
     },
     /// Who has it?
     Peek,
@@ -34,6 +36,8 @@ pub enum NameAsk {
     Keep { attempt: String },
     /// It is certainly not there, or no longer.
     Release { attempt: Option<String> },
+    /// What this site had of that name is gone; another one may have it.
+    Gone { owner: SiteName },
     /// An agent asks itself: it is about to be made although the prime site cannot be asked.
     Unasked { owner: SiteName, attempt: String },
     /// It was made like that.

@@ -5,6 +5,7 @@ mod cuts;
 mod divided;
 mod races;
 mod sites;
+mod watching;
 
 use http::Method;
 use serde_json::{Value, json};

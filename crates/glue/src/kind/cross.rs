@@ -71,16 +71,13 @@ impl Kind {
             } else {
                 read(body).map_err(|error| NotCounted::NotJson(error.0))?
             };
-            let said = said(&self.rules, &value, &count.pointer);
-            match said {
-                Some(Value::Number(number)) if number.is_u64() => {
-                    counts.push((count.pointer.to_string(), number.as_u64().unwrap_or_default()));
-                }
-                Some(Value::Null) | None if is_create => {
-                    counts.push((count.pointer.to_string(), count.default));
-                }
-                Some(Value::Null) | None => {}
-                Some(other) => {
+            match said(&self.rules, &value, &count.pointer) {
+                Said::Count(total) => counts.push((count.pointer.to_string(), total)),
+                // Whoever takes it away gets what a create gets that does not say it.
+                Said::Default => counts.push((count.pointer.to_string(), count.default)),
+                Said::Nothing if is_create => counts.push((count.pointer.to_string(), count.default)),
+                Said::Nothing => {}
+                Said::Other(other) => {
                     return Err(NotCounted::NoCount {
                         pointer: count.pointer.to_string(),
                         found: other.to_string(),
@@ -106,10 +103,20 @@ impl Kind {
         for (pointer, count) in counts {
             match &mut value {
                 Value::Array(changes) => {
-                    let is_set =
-                        |change: &&mut Value| change.get("path").and_then(Value::as_str) == Some(pointer);
-                    for change in changes.iter_mut().filter(is_set) {
-                        change["value"] = count.into();
+                    for change in changes {
+                        let Some(rest) = rest_of(change, pointer) else {
+                            continue;
+                        };
+                        match change.get("op").and_then(Value::as_str) {
+                            Some("add" | "replace") => {
+                                set(&mut change["value"], rest, count.into());
+                            }
+                            Some("remove") if rest.is_empty() => {
+                                change["op"] = "replace".into();
+                                change["value"] = count.into();
+                            }
+                            _ => {}
+                        }
                     }
                 }
                 document => {
@@ -146,6 +153,22 @@ impl Kind {
         let value: Value = serde_json::from_slice(body).ok()?;
         let document = value.pointer(&self.rules.document.to_string())?;
         document.pointer(pointer)?.as_u64()
+    }
+
+    /// A merge patch without its counts.
+    pub fn without_counts(&self, body: &[u8]) -> Result<Vec<u8>, NotJson> {
+        let mut value: Value = serde_json::from_slice(body).map_err(NotJson::from)?;
+        let document = self.inner_mut(&mut value);
+        for count in &self.rules.counts {
+            let pointer = count.pointer.to_string();
+            let Some((holder, member)) = pointer.rsplit_once('/') else {
+                continue;
+            };
+            if let Some(Value::Object(members)) = document.pointer_mut(holder) {
+                members.shift_remove(&member.replace("~1", "/").replace("~0", "~"));
+            }
+        }
+        serde_json::to_vec(&value).map_err(NotJson::from)
     }
 
     /// One document for several parts of a resource: the first, with `wholes` at their pointers and sums where the glue
@@ -220,16 +243,52 @@ fn read(body: &[u8]) -> Result<Value, NotJson> {
     })
 }
 
-/// What a document or a patch says about one of its members.
-fn said<'v>(rules: &Rules, body: &'v Value, pointer: &Pointer) -> Option<&'v Value> {
-    let pointer = pointer.to_string();
-    if let Value::Array(changes) = body {
-        // Of several changes of one member the last counts.
-        let is_meant = |change: &&Value| change.get("path").and_then(Value::as_str) == Some(&pointer);
-        return changes.iter().rev().find(is_meant)?.get("value");
+/// What a document or a patch says about a count.
+enum Said<'v> {
+    Count(u64),
+    /// That it goes.
+    Default,
+    Nothing,
+    Other(&'v Value),
+}
+
+impl<'v> Said<'v> {
+    fn of(value: Option<&'v Value>) -> Self {
+        match value {
+            None => Self::Nothing,
+            Some(Value::Null) => Self::Default,
+            Some(value) => value.as_u64().map_or(Self::Other(value), Self::Count),
+        }
     }
-    let document = body.pointer(&rules.document.to_string()).unwrap_or(body);
-    document.pointer(&pointer)
+}
+
+fn said<'v>(rules: &Rules, body: &'v Value, pointer: &Pointer) -> Said<'v> {
+    let pointer = pointer.to_string();
+    let Value::Array(changes) = body else {
+        let document = body.pointer(&rules.document.to_string()).unwrap_or(body);
+        return Said::of(document.pointer(&pointer));
+    };
+    // Of several changes of one member the last counts.
+    let said = changes.iter().rev().find_map(|change| {
+        let rest = rest_of(change, &pointer)?;
+        match change.get("op").and_then(Value::as_str)? {
+            "add" | "replace" => {
+                let inner = change.get("value").and_then(|value| value.pointer(rest));
+                // What is set anew around it, without it, takes it away.
+                Some(Said::of(inner.or((!rest.is_empty()).then_some(&Value::Null))))
+            }
+            "remove" => Some(Said::Default),
+            _ => None,
+        }
+    });
+    said.unwrap_or(Said::Nothing)
+}
+
+/// The pointer from the member that a change is about to another one; none where that is not in it.
+fn rest_of<'p>(change: &Value, pointer: &'p str) -> Option<&'p str> {
+    let path = change.get("path").and_then(Value::as_str)?;
+    let rest = pointer.strip_prefix(path)?;
+    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
 /// Sets a member; what is missing on the way is made.
@@ -296,6 +355,28 @@ divide = ["/size"]
         check(&pool, r#"{"meta":{}}"#, "", true, r#"[("/spec/workers", 1)]"#);
         let change = r#"[{"op":"replace","path":"/spec/workers","value":10}]"#;
         check(&pool, change, "", false, ten);
+        check(
+            &pool,
+            r#"{"spec":{"workers":null}}"#,
+            "",
+            false,
+            r#"[("/spec/workers", 1)]"#,
+        );
+        for (change, expect) in [
+            (r#"[{"op":"test","path":"/spec/workers","value":3}]"#, "[]"),
+            (
+                r#"[{"op":"remove","path":"/spec/workers"}]"#,
+                r#"[("/spec/workers", 1)]"#,
+            ),
+            (r#"[{"op":"replace","path":"/spec","value":{"workers":10}}]"#, ten),
+            (
+                r#"[{"op":"replace","path":"/spec","value":{}}]"#,
+                r#"[("/spec/workers", 1)]"#,
+            ),
+            (r#"[{"op":"replace","path":"/spe","value":{}}]"#, "[]"),
+        ] {
+            check(&pool, change, "", false, expect);
+        }
         let error = "`/spec/workers` is \"all\", and only a whole number can be divided";
         check(&pool, r#"{"spec":{"workers":"all"}}"#, "", false, error);
         check(
@@ -323,6 +404,24 @@ divide = ["/size"]
         let change = r#"[{"op":"replace","path":"/spec/workers","value":10},{"op":"remove","path":"/a"}]"#;
         let expect = r#"[{"op":"replace","path":"/spec/workers","value":4},{"op":"remove","path":"/a"}]"#;
         assert_eq!(with(&pool, change, "/spec/workers"), expect);
+        for (change, expect) in [
+            (
+                r#"[{"op":"test","path":"/spec/workers","value":9}]"#,
+                r#"[{"op":"test","path":"/spec/workers","value":9}]"#,
+            ),
+            (
+                r#"[{"op":"remove","path":"/spec/workers"}]"#,
+                r#"[{"op":"replace","path":"/spec/workers","value":4}]"#,
+            ),
+            (
+                r#"[{"op":"add","path":"/spec","value":{"x":1}}]"#,
+                r#"[{"op":"add","path":"/spec","value":{"x":1,"workers":4}}]"#,
+            ),
+        ] {
+            assert_eq!(with(&pool, change, "/spec/workers"), expect);
+        }
+        let without = pool.without_counts(br#"{"spec":{"workers":1,"x":2}}"#).unwrap();
+        assert_eq!(without, br#"{"spec":{"x":2}}"#);
         assert_eq!(
             with(&kind("crew"), r#"{"crew":{}}"#, "/size"),
             r#"{"crew":{"size":4}}"#

@@ -209,6 +209,12 @@ impl Put {
         if self.kept.set.record().span.is_some() && self.kept.set.is_deleted() {
             rows::forget_names(session, &self.meta)?;
         }
+        if let Some(span) = &self.kept.set.record().span
+            && span.prime(self.kept.set.members().keys()).as_ref() != Some(&self.here)
+        {
+            // If it gives names away later, it has to wait anew.
+            session.delete::<rows::Names>(&(key.clone(), String::new()))?;
+        }
         let row = rows::set_row(session, &self.here, &self.kept.set)?;
         session.put::<Sets>(&key, &row)?;
         let row = RecordRow {

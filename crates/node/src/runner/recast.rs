@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use cheops_glue::{self as glue, Address, Effect, Ids, Kind, Own, Profile};
 use cheops_replica::{Body, Event, Execution, Footprint, Form, LocalId, Recast, Record, Request};
-use cheops_types::{Code, Problem};
+use cheops_types::{Code, Problem, SpanForm};
 use tracing::debug;
 
 use super::{Hands, divide::wholes_of, execute::Unsent, read::Access, render};
@@ -133,11 +133,18 @@ impl Hands {
         let profile = self.core.surroundings.profile();
         let kind = profile.kind(&set.service, &set.kind);
         let mut recorded = kind.difference(before, after).ok()?;
+        let is_divided = set
+            .span
+            .as_ref()
+            .is_some_and(|span| span.form == SpanForm::Divided);
         if !request.shares.is_empty() {
             // It is the same count that was divided, also where this site's part stays what it was.
             recorded.body = kind
                 .with_counts(&recorded.body, "", wholes_of(&request.shares))
                 .ok()?;
+        } else if is_divided {
+            // A part says nothing to the others; where the application changed it by itself, it is set right again.
+            recorded.body = kind.without_counts(&recorded.body).ok()?;
         }
         let touches = match kind.touches(&Effect::Merge, "", &recorded.body) {
             glue::Touches::Whole => Footprint::Whole,

@@ -51,10 +51,11 @@ pub(super) async fn create(job: &mut Job, container: &Container, place: Place, b
     };
     if let Some(named) = completed(job, &readable).filter(|_| replicated::is_readable_body(job)) {
         (body, readable) = (named.clone(), named);
-        job.head
-            .headers
-            .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     }
+    // What was YAML is JSON now, and a name may have been completed.
+    job.head
+        .headers
+        .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     let wanted = wanted(job, container, &place, &readable);
     let Some(wanted) = wanted else {
         // The application names it: no two sites give the same id, or nobody chose it.
@@ -67,7 +68,8 @@ pub(super) async fn create(job: &mut Job, container: &Container, place: Place, b
         Reserved::Failed(problem) => return Done::refused(job.here(), problem),
     }
     let done = make(job, place, body).await;
-    let ask = if is_success(&done) {
+    // A name that its owner has already is kept too: a look frees it if that was wrong.
+    let ask = if is_success(&done) || is_conflict(&done) {
         Some(NameAsk::Keep {
             attempt: wanted.attempt.clone(),
         })
@@ -191,16 +193,26 @@ impl Wanted<'_> {
     async fn reserve(&self, job: &Job) -> Reserved {
         let (mut instead_of, mut is_nowhere) = (None, false);
         let mut pause_ms = PAUSE_MS;
+        let limits = job.core.limits();
         for ask in 1..=ASKS_MAX {
             let request = self.request(NameAsk::Reserve {
                 owner: self.owner.clone(),
                 attempt: self.attempt.clone(),
                 instead_of: instead_of.take(),
                 is_nowhere,
+                lasts_ms: limits.upstream_timeout_ms + limits.peer_timeout_ms,
             });
             let verdict = match names::ask(&job.core, self.container.prime(), &request).await {
                 Ok(verdict) => verdict,
-                Err(problem) => return self.unasked(job, &problem).await,
+                Err(problem) => {
+                    // It may have been given away, and nobody makes it now.
+                    let release = NameAsk::Release {
+                        attempt: Some(self.attempt.clone()),
+                    };
+                    let (prime, meta) = (self.container.prime(), &self.container.known.meta);
+                    names::tell(&job.core, prime, meta, &self.name, release);
+                    return self.unasked(job, &problem).await;
+                }
             };
             match verdict {
                 NameVerdict::Granted => return Reserved::Granted,
@@ -214,9 +226,10 @@ impl Wanted<'_> {
                     tokio::time::sleep(Duration::from_millis(pause_ms)).await;
                     pause_ms *= 2;
                 }
-                NameVerdict::Held { owner, attempt, .. } => {
-                    // Its holder may have gone without a word, as children of what was deleted do.
-                    match owner::find_at(job, &self.path, std::slice::from_ref(&owner)).await {
+                NameVerdict::Held { attempt, .. } => {
+                    // Its holder may have gone without a word, as children of what was deleted do; another one of the name,
+                    // or another replica of it, may be elsewhere.
+                    match owner::find_at(job, &self.path, &self.container.sites).await {
                         Found::Nowhere => instead_of = Some(attempt),
                         Found::At(_) | Found::Unclear(_) => return Reserved::Taken,
                     }
@@ -262,7 +275,8 @@ impl Wanted<'_> {
             attempt: self.attempt.clone(),
         });
         match names::ask(&job.core, job.here(), &request).await {
-            Ok(_) => Reserved::Unasked,
+            Ok(NameVerdict::Noted) => Reserved::Unasked,
+            Ok(_) => Reserved::Taken,
             Err(problem) => Reserved::Failed(problem),
         }
     }
@@ -306,7 +320,12 @@ impl Wanted<'_> {
 /// Makes it where it belongs.
 async fn make(job: &mut Job, place: Place, body: Bytes) -> Done {
     match place {
-        Place::Site(site) => again(job, &at(job, site), body).await,
+        Place::Site(site) => {
+            if site != *job.here() {
+                replicated::put_named(&mut job.head);
+            }
+            again(job, &at(job, site), body).await
+        }
         Place::Replicas(sites) => {
             let target = Target::New(sites.clone());
             replicated::make(job, &sites, target, WriteBody::Inline(body)).await
@@ -324,6 +343,10 @@ fn is_refused(done: &Done) -> bool {
         matches!(&done.answer, Answer::Response(response) if response.status().is_client_error());
     let answered = |visit: &Visit| visit.outcome == Outcome::Executed;
     done.certainly_not_executed() || (is_refusal && done.visits.iter().all(answered))
+}
+
+fn is_conflict(done: &Done) -> bool {
+    matches!(&done.answer, Answer::Response(response) if response.status() == StatusCode::CONFLICT)
 }
 
 /// Gives the name of something back that was deleted, once it is gone. Nobody waits for it.
@@ -354,22 +377,25 @@ pub(super) fn release(job: &Job, container: &Container, owner: &SiteName) {
         let Ok(NameVerdict::Held {
             attempt,
             is_settled: true,
-            ..
+            owner: holder,
         }) = names::ask(&job.core, &prime, &peek).await
         else {
             return;
         };
         // Looked at after the prime site was asked: what has the name now is what was looked for.
-        if let Found::Nowhere = owner::find_at(&job, &path, &[owner]).await {
-            let release = NameRequest {
-                ask: NameAsk::Release {
-                    attempt: Some(attempt),
-                },
-                ..released
-            };
-            if let Err(problem) = names::ask(&job.core, &prime, &release).await {
-                tracing::debug!(%prime, problem = %problem.detail, "a name could not be given back");
+        let Found::Nowhere = owner::find_at(&job, &path, std::slice::from_ref(&owner)).await else {
+            return;
+        };
+        let ask = if holder == owner {
+            NameAsk::Release {
+                attempt: Some(attempt),
             }
+        } else {
+            NameAsk::Gone { owner }
+        };
+        let release = NameRequest { ask, ..released };
+        if let Err(problem) = names::ask(&job.core, &prime, &release).await {
+            tracing::debug!(%prime, problem = %problem.detail, "a name could not be given back");
         }
     });
 }

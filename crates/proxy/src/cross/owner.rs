@@ -62,19 +62,23 @@ pub(super) async fn find(job: &Job, sites: &[SiteName]) -> Found {
 
 /// Finds what stands at a path.
 pub(super) async fn find_at(job: &Job, path: &str, sites: &[SiteName]) -> Found {
-    let mut missing = Vec::new();
+    let (mut missing, mut closed) = (Vec::new(), None);
     let (near, far): (Vec<_>, Vec<_>) = sites.iter().partition(|site| *site == job.here());
     for sites in [near, far] {
         let mut asked: FuturesUnordered<_> = sites.into_iter().map(|site| is_at(job, path, site)).collect();
         while let Some((site, answer)) = asked.next().await {
             match answer {
-                Some(true) => return Found::At(site.clone()),
-                Some(false) => {}
-                None => missing.push(site.clone()),
+                Seen::There => return Found::At(site.clone()),
+                Seen::Not => {}
+                Seen::Closed => closed = closed.or(Some(site.clone())),
+                Seen::Nothing => missing.push(site.clone()),
             }
         }
     }
-    if missing.is_empty() {
+    // Whoever may not see it learns from the application what it may.
+    if let Some(site) = closed {
+        Found::At(site)
+    } else if missing.is_empty() {
         Found::Nowhere
     } else {
         missing.sort();
@@ -82,10 +86,19 @@ pub(super) async fn find_at(job: &Job, path: &str, sites: &[SiteName]) -> Found 
     }
 }
 
-/// Whether a site has what stands at a path; none where it does not say.
-async fn is_at<'s>(job: &Job, path: &str, site: &'s SiteName) -> (&'s SiteName, Option<bool>) {
+/// What one site says about what stands at a path.
+enum Seen {
+    There,
+    Not,
+    /// It does not say so to this caller.
+    Closed,
+    Nothing,
+}
+
+/// Whether a site has what stands at a path.
+async fn is_at<'s>(job: &Job, path: &str, site: &'s SiteName) -> (&'s SiteName, Seen) {
     if site != job.here() && job.core.shared.distances.load().health(site) == Health::Down {
-        return (site, None);
+        return (site, Seen::Nothing);
     }
     let mut head = head::copy(&job.head);
     for name in ABOUT_WRITE {
@@ -95,20 +108,20 @@ async fn is_at<'s>(job: &Job, path: &str, site: &'s SiteName) -> (&'s SiteName, 
         .insert(ACCEPT, HeaderValue::from_static("application/json"));
     head.method = Method::GET;
     let Ok(uri) = Uri::try_from(path) else {
-        return (site, Some(false));
+        return (site, Seen::Not);
     };
     head.uri = uri;
     let attempt = job.attempt(site, head, Body::Empty).await;
-    let has_it = match (&attempt.answer, attempt.visit.outcome) {
+    let seen = match (&attempt.answer, attempt.visit.outcome) {
         (Answer::Response(response), Outcome::Executed) => match response.status().as_u16() {
-            404 | 410 => Some(false),
-            // Whoever may not see it learns from the application what it may.
-            200..=399 | 401 | 403 => Some(true),
-            _ => None,
+            200..=399 => Seen::There,
+            404 | 410 => Seen::Not,
+            401 | 403 => Seen::Closed,
+            _ => Seen::Nothing,
         },
-        _ => None,
+        _ => Seen::Nothing,
     };
-    (site, has_it)
+    (site, seen)
 }
 
 pub(super) fn unclear(missing: &[SiteName]) -> Problem {

@@ -153,7 +153,13 @@ impl<'a> Asking<'a> {
         if head.method == Method::HEAD {
             head.method = Method::GET;
         }
-        set_query(&mut head, query);
+        // Whoever lists again from a version that several sites told.
+        let versions = self.shape.versions_asked(query);
+        if versions.is_empty() {
+            set_query(&mut head, query);
+        } else {
+            set_query(&mut head, &self.shape.watch_query(query, &versions, site));
+        }
         let attempt = job.attempt(site, head, Body::full(self.body.clone())).await;
         read_page(job, self.shape, attempt).await
     }

@@ -5,6 +5,7 @@
 
 use std::{
     cell::RefCell,
+    collections::BTreeMap,
     pin::Pin,
     rc::Rc,
     sync::Arc,
@@ -19,18 +20,29 @@ use cheops_types::{Outcome, SiteName, Visit};
 use http::{
     HeaderValue, Response,
     header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH},
+    request,
 };
 use http_body::Frame;
 use http_body_util::BodyExt as _;
 use tokio::sync::mpsc;
 
 use super::{accept, is_down};
-use crate::{attempt::Answer, execute::Done, head, job::Job, order::down_visit, replicated::is_json};
+use crate::{
+    attempt::Answer,
+    execute::Done,
+    head,
+    job::Job,
+    order::down_visit,
+    replicated::{is_json, map_head},
+};
 
 /// Events that wait for the caller; the sites wait with more.
 const EVENTS_MAX: usize = 64;
 /// Pause before a site is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// How long the others' streams go on when a site has ended its own: they end at about the same time.
+const ENDING: Duration = Duration::from_millis(500);
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -38,7 +50,8 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 struct Watching {
     job: Job,
     shape: Arc<ListShape>,
-    accept: HeaderValue,
+    /// What each site is asked, with the ids that it knows.
+    heads: BTreeMap<SiteName, request::Parts>,
     versions: RefCell<Versions>,
 }
 
@@ -47,12 +60,23 @@ pub(super) async fn watch(job: &Job, shape: &Arc<ListShape>, sites: &[SiteName])
         Ok(accept) => accept,
         Err(problem) => return Done::problem(problem),
     };
+    let mut heads = BTreeMap::new();
+    for site in sites {
+        let mut head = head::copy(&job.head);
+        if let Err(problem) = map_head(job, site, &mut head) {
+            return Done::refused(job.here(), problem);
+        }
+        head.headers
+            .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        head.headers.insert(ACCEPT, accept.clone());
+        heads.insert(site.clone(), head);
+    }
     let query = job.head.uri.query().unwrap_or_default();
     let watching = Rc::new(Watching {
         versions: RefCell::new(shape.versions_asked(query)),
         job: job.look_alike(),
         shape: Arc::clone(shape),
-        accept,
+        heads,
     });
     let begun = futures_util::future::join_all(sites.iter().map(|site| watching.begin(site))).await;
     let mut visits = Vec::new();
@@ -111,10 +135,7 @@ impl Watching {
         if is_down(job, site) {
             return (down_visit(site), super::nobody());
         }
-        let mut head = head::copy(&job.head);
-        head.headers
-            .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        head.headers.insert(ACCEPT, self.accept.clone());
+        let mut head = head::copy(self.heads.get(site).unwrap_or(&job.head));
         let query = head.uri.query().unwrap_or_default();
         let query = self.shape.watch_query(query, &self.versions.borrow(), site);
         super::list::set_query(&mut head, &query);
@@ -130,7 +151,8 @@ impl Watching {
                     Ended::Lost => {}
                     Ended::Gone => return,
                     Ended::Over => {
-                        // An empty piece ends it for all.
+                        // What the others have said by now is passed on; then an empty piece ends it for all.
+                        tokio::time::sleep(ENDING).await;
                         let _ = events.send(Bytes::new()).await;
                         return;
                     }

@@ -11,7 +11,7 @@ use http::{
     header::{ACCEPT_ENCODING, CONTENT_LENGTH, LOCATION},
 };
 
-use super::{body, hand_over, not_attached, prefer, rewrite};
+use super::{body, hand_over, not_attached, prefer, put_cross, rewrite};
 use crate::{
     Counted, answer,
     attempt::Answer,
@@ -40,6 +40,7 @@ pub(super) async fn write(job: &mut Job, target: Target, body: WriteBody) -> Don
         return Done::refused(job.here(), not_attached());
     };
     job.core.counters.add(Counted::Replicated);
+    let body = in_own_words(job, body);
     // As it was before the write, which may delete it.
     let known = job.concern.as_mut().and_then(|concern| concern.known.take());
     let path = rewrite::local_path(job);
@@ -58,6 +59,9 @@ pub(super) async fn write(job: &mut Job, target: Target, body: WriteBody) -> Don
             answered(job, known.as_ref(), &path, response, prefer, told).await
         }
         Reply::Elsewhere(elsewhere) => {
+            if matches!(target, Target::Cross(_)) {
+                put_cross(&mut job.head);
+            }
             let set = match target {
                 Target::New(sites) => sites,
                 Target::Cross(cross) => cross.sites,
@@ -70,6 +74,17 @@ pub(super) async fn write(job: &mut Job, target: Target, body: WriteBody) -> Don
             outcome,
             told,
         } => failed(job, &problem, outcome, told),
+    }
+}
+
+/// A body with this site's own version in it, where its caller has watched several sites.
+fn in_own_words(job: &Job, body: WriteBody) -> WriteBody {
+    match &body {
+        WriteBody::Inline(bytes) => match cheops_glue::with_version_of(bytes, job.here()) {
+            Some(own) => WriteBody::Inline(own.into()),
+            None => body,
+        },
+        WriteBody::Spooled { .. } => body,
     }
 }
 

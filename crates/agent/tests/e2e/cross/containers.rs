@@ -184,3 +184,49 @@ async fn a_replicated_child_has_its_name_once() {
         make(&mesh, site, "foo", "shared").await.is(409);
     }
 }
+
+#[tokio::test]
+async fn whoever_is_no_part_of_a_container_takes_no_name_from_it() {
+    let mesh = Mesh::of(3).start().await;
+    room(&mesh, "foo", BOTH).await;
+    make(&mesh, 1, "foo", "blue").await.is(201);
+    // Site 3 knows nothing of the room, and sends it where its scope says.
+    let refused = make(&mesh, 3, "foo", "blue").scope("site2").await.is(409);
+    assert_eq!(refused.json()["error"], "rooms/foo/boxes already has blue");
+    assert_eq!(own(&mesh, 2, "/rooms/foo/boxes/blue").await.0, 404);
+    make(&mesh, 3, "foo", "green").scope("site2").await.is(201);
+    make(&mesh, 1, "foo", "green").await.is(409);
+    assert_eq!(
+        names(&mesh, 1, "/rooms/foo/boxes").await,
+        ["blue@site1", "green@site2"]
+    );
+}
+
+#[tokio::test]
+async fn a_body_in_yaml_has_a_name_too() {
+    let mesh = Mesh::of(2).start().await;
+    room(&mesh, "foo", BOTH).await;
+    let yaml = |site: usize| {
+        post(
+            mesh.b(site),
+            "/rooms/foo/boxes",
+            "name: soft\ncolour: a long text in YAML that is shorter or longer in JSON\n",
+        )
+        .header("content-type", "application/yaml")
+    };
+    let made = yaml(2).await.is(201);
+    assert_eq!(made.json()["name"], "soft");
+    yaml(1).await.is(409);
+}
+
+#[tokio::test]
+async fn a_site_without_its_service_hands_a_cross_create_over() {
+    let nobody = crate::harness::Port::reserve();
+    let mesh = Mesh::of(2).upstream(1, "B", nobody.addr()).start().await;
+    let body = json!({ "name": "packers", "workers": 10 }).to_string();
+    let made = post(mesh.b(1), "/crews", body).scope(BOTH).await.is(201);
+    assert_eq!(made.json()["workers"], 10);
+    assert_eq!(own(&mesh, 2, "/crews/packers").await.1["workers"], 5);
+    let cross = mesh.site(2).ask("/v1/cross").await;
+    assert_eq!(cross["resources"][0]["form"], "divided", "{cross:#}");
+}

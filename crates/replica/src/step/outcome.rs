@@ -155,10 +155,15 @@ impl Step<'_> {
                 entry.redo = false;
                 return;
             }
+            let retry_ms = tuning.retry_ms(entry.tries);
             entry.until_ms = now_ms
                 + match why {
+                    // What it needs may be a set of its own that nobody here has heard of yet.
+                    Why::Blocked { .. } if !entry.op.needs.is_empty() => {
+                        retry_ms.min(tuning.blocked_retry_ms)
+                    }
                     Why::Blocked { .. } | Why::NeedsCredentials => tuning.blocked_retry_ms,
-                    _ => tuning.retry_ms(entry.tries),
+                    _ => retry_ms,
                 };
             entry.tries += 1;
             entry.said = said;

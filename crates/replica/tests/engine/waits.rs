@@ -1,6 +1,6 @@
 //! What operations wait for at a site is told to the others.
 
-use cheops_replica::{Attempt, Event, Message, Set, Wait, Why};
+use cheops_replica::{Attempt, Event, Message, MetaId, Need, Set, Wait, Why};
 
 use crate::lab::{Asked, Lab, name};
 
@@ -173,4 +173,28 @@ fn a_set_that_was_stored_before_waits_were_told_is_read() {
     let peer = stored["peers"]["b"].as_object_mut().unwrap();
     assert!(peer.remove("waits").is_some());
     assert_eq!(serde_json::from_value::<Set>(stored).unwrap(), *lab.set("a"));
+}
+
+/// Two sets travel by themselves: the one that is needed may come a moment later, and until then nobody here knows it.
+#[test]
+fn what_needs_another_resource_is_tried_again_soon() {
+    let mut lab = Lab::created(&["a", "b"]);
+    for (needs, is_soon) in [(true, true), (false, false)] {
+        let mut draft = lab.replace();
+        if needs {
+            draft.needs.push(Need {
+                set: MetaId::new("not-heard-of-yet"),
+                gone: false,
+            });
+        }
+        let asked = lab.write("a", draft);
+        let received = lab.step("b", Event::Message(asked.sent[0].1.clone()));
+        lab.answer("b", &received, 404);
+        lab.now_ms += lab.tuning.retry_min_ms;
+        let again = lab.step("b", Event::Wake);
+        assert_eq!(again.execute.len() == 1, is_soon);
+        if is_soon {
+            lab.answer("b", &again, 200);
+        }
+    }
 }

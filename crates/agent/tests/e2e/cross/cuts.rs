@@ -1,5 +1,7 @@
 //! Containers while a site cannot be reached.
 
+use std::time::Duration;
+
 use http::Method;
 use serde_json::json;
 
@@ -129,4 +131,24 @@ async fn the_next_site_takes_over_when_the_prime_site_is_removed() {
     .await;
     // Names of before are known by looking.
     make(&mesh, 3, "foo", "old").await.is(409);
+}
+
+/// Before heartbeats have noticed: the link swallows what is sent.
+#[tokio::test]
+async fn a_list_does_not_wait_longer_than_the_time_out() {
+    let mesh = Mesh::of(2).limit("peer_timeout_ms", 1500).start().await;
+    room(&mesh, "foo", BOTH).await;
+    make(&mesh, 1, "foo", "near").await.is(201);
+    make(&mesh, 2, "foo", "far").await.is(201);
+    mesh.isolate(2);
+    let list = get(mesh.b(1), "/rooms/foo/boxes").await.is(200);
+    assert!(list.elapsed < Duration::from_secs(5), "{:?}", list.elapsed);
+    assert_eq!(
+        super::of(&list.json(), |item| item["name"].as_str().unwrap().to_owned()),
+        ["near"]
+    );
+    let receipt = list.receipt();
+    assert!(!receipt.complete, "{list:?}");
+    let missing = receipt.sites.iter().find(|visit| *visit.site == *"site2");
+    assert!(missing.is_some_and(|visit| visit.error.is_some()), "{list:?}");
 }

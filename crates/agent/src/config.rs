@@ -9,6 +9,7 @@ mod files;
 mod limits;
 mod service;
 mod site;
+mod slots;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cheops_types::{Limit, Limits, ServiceName, SiteName};
+use cheops_types::{Limit, Limits, ServiceName, SiteName, Slot};
 use serde::Serialize;
 
 pub(crate) use error::{ConfigError, ConfigErrors};
@@ -39,6 +40,8 @@ pub(crate) struct Config {
     /// The file that was read.
     pub(crate) path: PathBuf,
     pub(crate) site: SiteName,
+    /// What this site draws meta-ids from, of a range of integers.
+    pub(crate) slot: Slot,
     pub(crate) data_dir: PathBuf,
     /// Per-core runtimes; 0 stands for one per core.
     pub(crate) workers: usize,

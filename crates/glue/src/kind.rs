@@ -125,6 +125,11 @@ impl Kind {
         self.rules.meta_format
     }
 
+    /// Whether there is more to a resource than its document: what the glue calls its parts.
+    pub fn has_parts(&self) -> bool {
+        !self.rules.parts.is_empty()
+    }
+
     /// Whether ids in bodies of this kind can be others for callers than for this site's application.
     pub fn exchanges_ids(&self) -> bool {
         let rules = &self.rules;

@@ -46,10 +46,12 @@ impl OnBehalf {
         }
     }
 
-    /// Whoever asked for what is under way, and whose trace is searched for. A first write is in no log yet.
+    /// Whoever asked for what is under way, and whose trace is searched for or read. A first write is in no log
+    /// yet. What nobody asked for, such as a comparison, is asked for by whoever wrote last.
     pub(crate) fn under_way(kept: &Kept) -> Self {
         let asked = match kept.set.job().map(|job| &job.work) {
             Some(Work::Accept { op, credential, .. }) => Some((&**op, credential.as_ref())),
+            Some(Work::Install) => return Self::installing(kept),
             Some(Work::Replay { id }) => {
                 let mut log = kept.set.log();
                 let entry = log.find(|entry| entry.op.id == *id);
@@ -67,6 +69,16 @@ impl OnBehalf {
                 caller,
             }),
             credential: credential.cloned(),
+        }
+    }
+
+    /// The state of another replica is set with the credential of whoever let this site in, if there is one.
+    fn installing(kept: &Kept) -> Self {
+        let brought = kept.set.install().and_then(|install| install.credential.clone());
+        let last = Self::last_of(kept);
+        Self {
+            credential: brought.or(last.credential),
+            ..last
         }
     }
 

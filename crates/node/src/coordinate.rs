@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cheops_plan::{Chunks, Coordinator, Known, Pending, Reply, Spooling, Write};
+use cheops_plan::{Chunks, Coordinator, Known, Pending, Reply, Spooling, Told, Write};
 use cheops_replica::{Answer, Set, Token, Work};
+use cheops_store::{Error, ReadSession};
 use cheops_types::{Outcome, Problem, SiteName};
 use serde_json::json;
 
@@ -12,12 +13,12 @@ use crate::{
     fetch, ids,
     node::Node,
     operation_ref::{OperationRef, Which},
-    problems, rows, spooled, told, wire, write,
+    problems, promises, rows, spooled, told, wire, write,
 };
 
 impl Coordinator for Node {
     fn incarnation(&self) -> u64 {
-        self.core.store.incarnation().0
+        self.core.life.incarnation()
     }
 
     fn find(&self, service: &str, kind: &str, id: &str, key: &str) -> Result<Option<Known>, Problem> {
@@ -38,7 +39,9 @@ impl Coordinator for Node {
         };
         let set = self.core.store.read_with(|read| rows::set(read, &named.set));
         let set = set.map_err(|error| problems::store(&self.core.site, &error))?;
-        Ok(self.status(set.as_ref(), &named).map(Bytes::from))
+        let status = self.status(set.as_ref(), &named);
+        let status = status.map_err(|error| problems::store(&self.core.site, &error))?;
+        Ok(status.map(Bytes::from))
     }
 
     fn receive(&self, from: &SiteName, path: &str, body: Bytes) -> Pending<Result<Bytes, Problem>> {
@@ -51,14 +54,17 @@ impl Coordinator for Node {
 }
 
 impl Node {
-    fn status(&self, set: Option<&Set>, named: &OperationRef) -> Option<String> {
+    fn status(&self, set: Option<&Set>, named: &OperationRef) -> Result<Option<String>, Error> {
         let here = &self.core.site;
-        let (state, told) = match &named.which {
+        let found = match &named.which {
             Which::Number(id) => {
-                let set = set.filter(|set| set.held().includes(id))?;
-                ("", told::accepted(set, here, id, None))
+                let set = set.filter(|set| set.held().includes(id));
+                set.map(|set| ("", told::accepted(set, here, id, None)))
             }
             Which::Token(token) => self.by_token(set, *token)?,
+        };
+        let Some((state, told)) = found else {
+            return Ok(None);
         };
         let is_pending = told.sites.iter().any(|visit| visit.outcome == Outcome::Pending);
         let state = match state {
@@ -75,15 +81,15 @@ impl Node {
             "held": told.held,
             "sites": told.sites,
         });
-        Some(status.to_string())
+        Ok(Some(status.to_string()))
     }
 
     /// A write whose number its caller was not told. `state` is empty where the sites say it all.
-    fn by_token(&self, set: Option<&Set>, token: Token) -> Option<(&'static str, cheops_plan::Told)> {
+    fn by_token(&self, set: Option<&Set>, token: Token) -> Result<Option<(&'static str, Told)>, Error> {
         let here = &self.core.site;
         if let Some(set) = set {
             if let Some(entry) = set.log().find(|entry| entry.op.token == token) {
-                return Some(("", told::accepted(set, here, &entry.op.id, None)));
+                return Ok(Some(("", told::accepted(set, here, &entry.op.id, None))));
             }
             let is_begun = set
                 .job()
@@ -94,11 +100,14 @@ impl Node {
                 } else {
                     "pending"
                 };
-                return Some((state, told::recorded(set, here, token)));
+                return Ok(Some((state, told::recorded(set, here, token))));
             }
         }
-        let (answer, told) = self.core.finished.get(token)?;
-        Some(match answer {
+        let Some((answer, told)) = self.core.finished.get(token) else {
+            let read = |read: &ReadSession| promises::told(read, here, set, token);
+            return self.core.store.read_with(read);
+        };
+        Ok(Some(match answer {
             Answer::Accepted { operation, status } => {
                 let now = set.map(|set| told::accepted(set, here, &operation, Some(status)));
                 ("", now.unwrap_or(told))
@@ -107,6 +116,6 @@ impl Node {
             Answer::Refused { .. } => ("refused", told),
             Answer::NotHere(_) | Answer::Gone => ("not-executed", told),
             Answer::Unknown { .. } => ("unknown", told),
-        })
+        }))
     }
 }

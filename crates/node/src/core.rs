@@ -8,7 +8,7 @@ use cheops_types::SiteName;
 
 use crate::{
     caller::Verifications, calls::Calls, commit_times::CommitTimes, engine::EngineHandle, finished::Finished,
-    ports::Surroundings, runner::Asks, spooled::Spooled, waiting::Waiting,
+    life::Life, ports::Surroundings, runner::Asks, spooled::Spooled, upkeep::Upkeep, waiting::Waiting,
 };
 
 /// One site's replication: where it is kept, who waits, and the way to the engine.
@@ -27,6 +27,8 @@ pub(crate) struct Core {
     pub(crate) calls: Calls,
     pub(crate) commit_times: CommitTimes,
     pub(crate) callers: Verifications,
+    pub(crate) upkeep: Upkeep,
+    pub(crate) life: Life,
 }
 
 impl fmt::Debug for Core {

@@ -234,6 +234,7 @@ impl Reading<'_> {
             },
             conditions: self.conditions(rules, wording.first),
             credential: self.credential(rules)?,
+            promised: write.prefer.respond_async,
         };
         let caller = Caller {
             headers: write.headers.clone(),

@@ -37,6 +37,7 @@ use self::{
 };
 use crate::{
     core::Core,
+    promises::Index,
     rows::{SiteRecord, SiteRow},
     task::Task,
 };
@@ -56,6 +57,7 @@ pub(crate) struct Engine {
     record: SiteRecord,
     cache: Cache,
     timers: Timers,
+    promises: Index,
     /// Sets that another one has moved for.
     woken: BTreeSet<MetaId>,
     sweeps: VecDeque<Sweep>,
@@ -71,6 +73,7 @@ impl Engine {
         inbox: Arc<Inbox>,
         tasks: mpsc::Sender<Task>,
         record: SiteRecord,
+        promises: Index,
     ) -> Self {
         Self {
             core,
@@ -79,6 +82,7 @@ impl Engine {
             record,
             cache: Cache::new(CACHE_SETS),
             timers: Timers::default(),
+            promises,
             woken: BTreeSet::new(),
             sweeps: VecDeque::from([Sweep::resume()]),
             unstored: Vec::new(),

@@ -33,6 +33,7 @@ use crate::{
     rows::{Head, HeadStanding, Sets},
     runner::Asks,
     spooled::Spooled,
+    upkeep::Upkeep,
     waiting::Waiting,
 };
 
@@ -165,6 +166,8 @@ impl Lab {
             calls: Calls::default(),
             commit_times: CommitTimes::default(),
             callers: Verifications::default(),
+            upkeep: Upkeep::default(),
+            life: crate::life::Life::new(cheops_replica::Site::new(site("here"), 1)),
         };
         Self {
             core: Arc::new(core),
@@ -187,6 +190,8 @@ impl Lab {
                 span: None,
                 shares: Vec::new(),
                 has_moved: false,
+                begun: Some(1),
+                held_hash: 0,
             },
         };
         let meta = meta.to_owned();
@@ -267,6 +272,7 @@ pub(crate) fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Answe
 pub(crate) fn failed(outcome: Outcome) -> Failed {
     Failed {
         outcome,
+        is_broken: false,
         problem: Problem::new(Code::UpstreamFailed, "it is only a test"),
     }
 }

@@ -1,49 +1,55 @@
 //! Ids that nobody has used.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::fmt::Write as _;
 
 use cheops_glue::{IdRule, MetaFormat};
 use cheops_replica::{MetaId, Token};
-use cheops_types::{Code, Problem, SiteName};
-use serde::{Deserialize, Serialize};
+use cheops_types::{Code, Problem, SiteName, Slot};
 
 use crate::ports::Surroundings;
-
-/// How many parts a range of integers has. Each site draws from one of them.
-const SLOTS: u64 = 65_536;
 
 /// The meta-id of a set that is about to begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NewId {
     Given(MetaId),
-    /// Drawn by the engine: the last one drawn is durable with what was made of it.
-    Integer {
-        counter: String,
-        slot: Slot,
-    },
+    /// Drawn by the engine, which alone knows what is in use.
+    Integer(Part),
 }
 
-/// The integers that one site draws from.
+/// The integers of a range that one site draws from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Slot {
+pub(crate) struct Part {
     first: u64,
     last: u64,
 }
 
-/// How many integers were drawn, by range.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Counters(BTreeMap<String, u64>);
+impl Part {
+    /// The part of a site with this slot. What the division leaves over at the end of the range nobody has.
+    fn of(first: u64, last: u64, slot: Slot) -> Self {
+        let size = (last.saturating_sub(first).saturating_add(1) / Slot::COUNT).max(1);
+        // No overflow: the glue takes no range that is shorter than the number of slots.
+        let start = first.saturating_add(size.saturating_mul(slot.number()));
+        Self {
+            first: start.min(last),
+            last: start.saturating_add(size - 1).min(last),
+        }
+    }
 
-impl Counters {
-    /// The next integer; none when all are drawn.
-    pub(crate) fn draw(&mut self, counter: &str, slot: Slot) -> Option<MetaId> {
-        let drawn = self.0.entry(counter.to_owned()).or_default();
-        let number = slot
-            .first
-            .checked_add(*drawn)
-            .filter(|number| *number <= slot.last)?;
-        *drawn += 1;
-        Some(MetaId::new(&number.to_string()))
+    #[cfg(test)]
+    pub(crate) fn between(first: u64, last: u64) -> Self {
+        Self { first, last }
+    }
+
+    /// One of its integers. Counting them would need a memory that a site can lose: then it would count from the
+    /// beginning again, through ids that other sites still know.
+    pub(crate) fn draw(self, surroundings: &dyn Surroundings) -> MetaId {
+        let mut bytes = [0; 8];
+        surroundings.fill(&mut bytes);
+        let count = u128::from(self.last - self.first) + 1;
+        // The upper half of the product: as good as even, whatever the count.
+        let offset = (u128::from(u64::from_be_bytes(bytes)) * count) >> 64;
+        let number = u128::from(self.first) + offset;
+        MetaId::new(&number.to_string())
     }
 }
 
@@ -66,11 +72,11 @@ pub(crate) fn new_id(
             let digits = uuid(surroundings).as_str().replace('-', "");
             Ok(NewId::Given(MetaId::new(&digits)))
         }
-        MetaFormat::Integer { first, last } => Ok(NewId::Integer {
-            // Kinds that share a range share its numbers: a meta-id names one set, whatever its kind.
-            counter: format!("{first}-{last}"),
-            slot: slot(first, last, site, &surroundings.sites()).map_err(|problem| problem.at(site))?,
-        }),
+        // Kinds may share a range: a meta-id names one set, whatever its kind.
+        MetaFormat::Integer { first, last } => {
+            let slot = surroundings.slot(site);
+            Ok(NewId::Integer(Part::of(first, last, slot)))
+        }
         MetaFormat::None => Err(Problem::new(
             Code::GlueIncomplete,
             format!(
@@ -131,98 +137,31 @@ pub(crate) fn token(surroundings: &dyn Surroundings) -> Token {
     Token(u128::from_be_bytes(bytes))
 }
 
-/// The site's part of a range. Sites cannot agree on parts while they are cut off from each other, so the
-/// name alone decides; two names that decide the same are found here, before an id is drawn twice.
-fn slot(first: u64, last: u64, site: &SiteName, sites: &[SiteName]) -> Result<Slot, Problem> {
-    let number = slot_number(site);
-    if let Some(other) = sites
-        .iter()
-        .find(|other| *other != site && slot_number(other) == number)
-    {
-        return Err(Problem::new(
-            Code::GlueIncomplete,
-            format!(
-                "`{site}` and `{other}` would draw the same integers as meta-ids: give one of them another name"
-            ),
-        ));
-    }
-    let size = (last.saturating_sub(first) / SLOTS).saturating_add(1);
-    let start = size
-        .checked_mul(number)
-        .and_then(|offset| first.checked_add(offset))
-        .filter(|start| *start <= last)
-        .ok_or_else(|| {
-            Problem::new(
-                Code::GlueIncomplete,
-                format!(
-                    "the range {first} to {last} is too short for meta-ids: give it {SLOTS} integers at least"
-                ),
-            )
-        })?;
-    Ok(Slot {
-        first: start,
-        last: start.saturating_add(size - 1).min(last),
-    })
-}
-
-/// FNV-1a, folded: part of what ids mean at all sites, so it never changes.
-fn slot_number(site: &SiteName) -> u64 {
-    let hash = site
-        .as_str()
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-    (hash ^ hash >> 16 ^ hash >> 32 ^ hash >> 48) % SLOTS
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn name(text: &str) -> SiteName {
-        SiteName::new(text).unwrap()
-    }
+    use crate::lab::Lab;
 
     #[test]
     fn sites_draw_from_parts_of_their_own() {
-        let sites = [name("site1"), name("site2")];
-        let slots = [0, 1].map(|at: usize| slot(1_000_000, 9_999_999, &sites[at], &sites).unwrap());
-        assert!(slots[0].last < slots[1].first || slots[1].last < slots[0].first);
-        for slot in slots {
-            assert!(slot.first >= 1_000_000 && slot.last <= 9_999_999 && slot.first <= slot.last);
-        }
-    }
-
-    #[test]
-    fn a_part_that_is_used_up_gives_nothing() {
-        let slot = Slot { first: 7, last: 8 };
-        let mut counters = Counters::default();
-        assert_eq!(counters.draw("A orders", slot), Some(MetaId::new("7")));
-        assert_eq!(counters.draw("A orders", slot), Some(MetaId::new("8")));
-        assert_eq!(counters.draw("A orders", slot), None);
-        assert_eq!(counters.draw("A others", slot), Some(MetaId::new("7")));
-    }
-
-    #[test]
-    fn sites_that_would_draw_the_same_are_told() {
-        let first = name("site1");
-        let twin = (0..10_000_000_u32)
-            .map(|number| name(&format!("x{number}")))
-            .find(|other| slot_number(other) == slot_number(&first))
-            .unwrap();
-        let problem = slot(0, u64::MAX, &first, &[first.clone(), twin.clone()]).unwrap_err();
-        assert_eq!(problem.code, Code::GlueIncomplete);
-        assert!(problem.detail.contains(twin.as_str()), "{}", problem.detail);
-    }
-
-    #[test]
-    fn a_short_range_is_refused_or_used_within_its_bounds() {
-        for number in 0..200_u32 {
-            let site = name(&format!("s{number}"));
-            if let Ok(slot) = slot(10, 1_000, &site, &[]) {
-                assert!((10..=1_000).contains(&slot.first) && slot.last <= 1_000);
+        for (first, last) in [(1_000_000, 9_999_999), (0, u64::MAX), (7, 7 + Slot::COUNT * 16)] {
+            let slots = [0, 1, 4711, Slot::COUNT - 1].map(|number| Slot::new(number).unwrap());
+            let parts = slots.map(|slot| Part::of(first, last, slot));
+            for pair in parts.windows(2) {
+                assert!(pair[0].last < pair[1].first, "{pair:?}");
+            }
+            for part in parts {
+                assert!(first <= part.first && part.last <= last && part.last - part.first >= 15);
             }
         }
+    }
+
+    #[test]
+    fn what_is_drawn_is_in_the_part_and_all_of_it_can_be() {
+        let lab = Lab::new("a");
+        let part = Part { first: 7, last: 9 };
+        let drawn = (0..100).map(|_| part.draw(&*lab.core.surroundings));
+        let drawn: std::collections::BTreeSet<_> = drawn.collect();
+        assert_eq!(drawn, ["7", "8", "9"].map(MetaId::new).into());
     }
 }

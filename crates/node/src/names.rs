@@ -9,7 +9,7 @@ use cheops_replica::{
     MetaId,
     names::{Holding, HoldingState, Moment, decide},
 };
-use cheops_store::{Error, Read as _, Span, WriteSession};
+use cheops_store::{Error, Incarnation, Read as _, Span, WriteSession};
 use cheops_types::{Code, NameAsk, NameRequest, NameVerdict, Problem, SiteName, SpanForm};
 
 use crate::{
@@ -78,12 +78,21 @@ async fn take(core: &Core, head: &Head, request: NameRequest) -> Result<NameVerd
         pending_ms: limits.upstream_timeout_ms + limits.peer_timeout_ms + SLACK_MS,
         successor_since_ms: None,
     };
-    let is_successor = first != Some(&core.site) || head.has_moved;
+    let Incarnation(life) = core.store.incarnation();
+    // With a store that came into a container later than the container's create, a prime site follows itself: what it gave
+    // away before is not in it, or not all of it.
+    let is_successor = first != Some(&core.site) || head.has_moved || head.begun != Some(life);
     let failed = |error| problems::store(&core.site, &error);
     let here = core.site.clone();
     let written = core.store.write(move |session| {
         let since_ms = if is_successor && matches!(request.ask, NameAsk::Reserve { .. }) {
-            Some(taken_over(session, &here, &request.container, moment.now_ms)?)
+            Some(taken_over(
+                session,
+                &here,
+                life,
+                &request.container,
+                moment.now_ms,
+            )?)
         } else {
             None
         };
@@ -106,21 +115,23 @@ async fn take(core: &Core, head: &Head, request: NameRequest) -> Result<NameVerd
     written.map_err(failed)?.await.map_err(failed)
 }
 
-/// When this site began to give names away that another one gave away before: when it was first asked for one. Kept in the
-/// row of no name.
+/// When this site began to give names away that another one gave away before, or this one in an earlier life of its store: when
+/// it was first asked for one. Kept in the row of no name, with the life.
 fn taken_over(
     session: &mut WriteSession<'_>,
     here: &SiteName,
+    life: u64,
     container: &str,
     now_ms: u64,
 ) -> Result<u64, Error> {
     let place = (container.to_owned(), String::new());
-    if let Some(row) = session.get::<Names>(&place)? {
+    let life = life.to_string();
+    if let Some(row) = session.get::<Names>(&place)?.filter(|row| row.attempt == life) {
         return Ok(row.since_ms);
     }
     let row = Holding {
         owner: here.clone(),
-        attempt: String::new(),
+        attempt: life,
         since_ms: now_ms,
         lasts_ms: 0,
         state: HoldingState::Kept,

@@ -10,10 +10,10 @@ use std::{
 };
 
 use cheops_plan::Presence;
-use cheops_replica::{MetaId, Site};
+use cheops_replica::{Event, MetaId, Site};
 use cheops_store::{
-    Error, Incarnation, OpenError, Options as StoreOptions, Pending, Read, SiteKey, Span, Spool, SpoolError,
-    Store,
+    Error, Incarnation, OpenError, Options as StoreOptions, PayloadRef, Pending, Read, SiteKey, Span, Spool,
+    SpoolError, Store,
 };
 use cheops_types::SiteName;
 use tokio::sync::mpsc;
@@ -24,13 +24,16 @@ use crate::{
     commit_times::CommitTimes,
     core::Core,
     engine::{Engine, EngineHandle, Input},
+    fetch::PayloadSets,
     finished::Finished,
-    mint::Counters,
+    life::Life,
     ports::Surroundings,
+    promises::Index,
     rows::{self, Sets, SiteRecord, SiteRow},
     runner::Asks,
     spooled::Spooled,
     task::Task,
+    upkeep::Upkeep,
     waiting::Waiting,
 };
 
@@ -128,10 +131,10 @@ impl Node {
         } = options;
         let limits = surroundings.limits();
         let (spool, recovered) = Spool::open(&data, &store, limits.spool_max_bytes)?;
-        for payload in recovered.missing {
+        for payload in &recovered.missing {
             tracing::warn!(%payload, "a payload is missing and has to come from another site");
         }
-        let record = begin_run(&store, &site)?;
+        let record = begin_run(&store, &site, start_number(&*surroundings))?;
         announce_all(&store, &presence)?;
         let (engine, inbox) = EngineHandle::new(site.clone(), limits.engine_queue_max);
         let core = Arc::new(Core {
@@ -149,13 +152,17 @@ impl Node {
             calls: Calls::default(),
             commit_times: CommitTimes::default(),
             callers: Verifications::default(),
+            upkeep: Upkeep::default(),
+            life: Life::new(record.site.clone()),
         });
         let (sender, tasks) = mpsc::channel(TASKS_MAX);
-        let thread = Engine::new(Arc::clone(&core), inbox, sender, record);
+        let promises = Index::load(&core)?;
+        let thread = Engine::new(Arc::clone(&core), inbox, sender, record, promises);
         let thread = thread::Builder::new()
             .name("replication".into())
             .spawn(move || thread.run())
             .map_err(|error| StartError::Thread(error.to_string()))?;
+        tell_missing(&core, &recovered.missing)?;
         let running = Running {
             engine,
             thread: Mutex::new(Some(thread)),
@@ -176,6 +183,7 @@ impl Node {
         // An agent that stops has nothing more to send.
         let _ = self.core.engine.post(Input::PeerUp(site.clone()));
         self.core.asks.tell_names();
+        self.core.upkeep.peer_up(site);
     }
 
     /// The life of another site's store, as the site itself tells it. One that is new knows nothing of its sets: it
@@ -205,8 +213,15 @@ impl Node {
     }
 }
 
+/// A number that no other start has, small enough for every program that reads numbers.
+fn start_number(surroundings: &dyn Surroundings) -> u64 {
+    let mut bytes = [0; 8];
+    surroundings.fill(&mut bytes);
+    u64::from_be_bytes(bytes) >> 11 | 1
+}
+
 /// What this site keeps of itself, for one more start.
-fn begin_run(store: &Store, here: &SiteName) -> Result<SiteRecord, StartError> {
+fn begin_run(store: &Store, here: &SiteName, start: u64) -> Result<SiteRecord, StartError> {
     let Incarnation(incarnation) = store.incarnation();
     let stored = store.read()?.get::<SiteRow>(&())?;
     if let Some(record) = &stored
@@ -220,15 +235,20 @@ fn begin_run(store: &Store, here: &SiteName) -> Result<SiteRecord, StartError> {
     let record = match stored {
         Some(record) => SiteRecord {
             run: record.run + 1,
-            site: record.site.reborn(incarnation),
+            // The site's own is later where the store was found to have been set back.
+            site: {
+                let incarnation = incarnation.max(record.site.incarnation());
+                record.site.started(start).reborn(incarnation)
+            },
             ..record
         },
         None => SiteRecord {
-            site: Site::new(here.clone(), incarnation),
+            site: Site::new(here.clone(), incarnation)
+                .started(start)
+                .reborn(incarnation),
             run: 1,
             commits: 0,
             probes: 0,
-            integers: Counters::default(),
             lives: std::collections::BTreeMap::new(),
         },
     };
@@ -237,6 +257,20 @@ fn begin_run(store: &Store, here: &SiteName) -> Result<SiteRecord, StartError> {
         .write(move |session| session.put::<SiteRow>(&(), &row))
         .and_then(Pending::wait)?;
     Ok(record)
+}
+
+/// Payloads that a damaged disk has lost do not count as held, and are fetched again.
+fn tell_missing(core: &Core, missing: &[PayloadRef]) -> Result<(), Error> {
+    let read = core.store.read()?;
+    for payload in missing {
+        let (hash, is_here) = (payload.hash.into(), false);
+        let rows = read.scan::<PayloadSets>(&Span::under(&payload.hash), usize::MAX)?;
+        for ((_, set), _) in rows {
+            let event = Event::Payload { hash, is_here };
+            core.engine.result(&MetaId::new(&set), event);
+        }
+    }
+    Ok(())
 }
 
 fn announce_all(store: &Store, presence: &Presence) -> Result<(), Error> {

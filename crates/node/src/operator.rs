@@ -140,6 +140,7 @@ impl Operator {
             },
             conditions: None,
             credential,
+            promised: false,
         };
         let input = Input::Request {
             set: meta.clone(),

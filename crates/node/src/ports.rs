@@ -5,7 +5,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 use cheops_glue::Profile;
 use cheops_mesh::Identity;
 use cheops_net::Body;
-use cheops_types::{Limits, Outcome, Problem, ServiceName, SiteName};
+use cheops_types::{Limits, Outcome, Problem, ServiceName, SiteName, Slot};
 use http::{Request, Response};
 
 /// An answer that comes later, on the control runtime.
@@ -15,6 +15,8 @@ pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 #[derive(Debug)]
 pub struct Failed {
     pub outcome: Outcome,
+    /// The connection ended, instead of being silent.
+    pub is_broken: bool,
     pub problem: Problem,
 }
 
@@ -67,6 +69,11 @@ pub trait Surroundings: Send + Sync {
 
     /// All known sites, this one included, sorted by name.
     fn sites(&self) -> Vec<SiteName>;
+
+    /// Which part of a range of integers this site draws meta-ids from. No other site has the same.
+    fn slot(&self, here: &SiteName) -> Slot {
+        Slot::by_name(here)
+    }
 
     /// What this site may use of a service.
     fn access(&self, _service: &ServiceName) -> Access {

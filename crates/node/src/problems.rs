@@ -33,6 +33,20 @@ pub(crate) fn deleted(site: &SiteName, set: &str) -> Problem {
     Problem::new(Code::ResourceDeleted, detail).at(site)
 }
 
+/// State is documents: what would be made of it alone lacks its parts. `what` says what cannot be, `instead` what to do.
+pub(crate) fn without_parts(
+    site: &SiteName,
+    (service, kind): (&str, &str),
+    what: &str,
+    instead: &str,
+) -> Problem {
+    let detail = format!(
+        "{what}: a `{kind}` of `{service}` has data beside its document (`parts` in the glue), which travels with writes \
+         only, not with the state of a replica; {instead}"
+    );
+    Problem::new(Code::SetRefused, detail).at(site)
+}
+
 pub(crate) fn stopping(site: &SiteName) -> Problem {
     let detail = format!("the agent of `{site}` stops: try again later, or through another site");
     Problem::new(Code::ShuttingDown, detail).at(site)

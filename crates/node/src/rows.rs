@@ -12,7 +12,7 @@ use cheops_store::{
 use cheops_types::{Share, SiteName, Span as SiteSpan};
 use serde::{Deserialize, Serialize};
 
-use crate::{caller::Vouched, mint::Counters};
+use crate::{caller::Vouched, upkeep::held_hash};
 
 pub(crate) type Sets = tables::Sets<Head>;
 pub(crate) type SetsByLocalKey = tables::SetsByLocalKey<Head>;
@@ -46,6 +46,12 @@ pub(crate) struct Head {
     /// Whether its first prime site has ever gone, also if it came back.
     #[serde(default)]
     pub(crate) has_moved: bool,
+    /// As [`Kept::begun`].
+    #[serde(default)]
+    pub(crate) begun: Option<u64>,
+    /// Of what this site holds of it, to be compared with what others do.
+    #[serde(default)]
+    pub(crate) held_hash: u128,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +79,10 @@ pub(crate) struct Kept {
     /// The life of this site's store in which another site has brought the set up to date, or in which it
     /// began. Until then, what a restored store has of it is of the past.
     pub(crate) incarnation: u64,
+    /// The life of this site's store in which the set began here, with its create; none where it came as a state,
+    /// whatever this site may have known of it before.
+    #[serde(default)]
+    pub(crate) begun: Option<u64>,
     /// Sets that this one has waited for, so that deletes wait the other way round.
     pub(crate) needs: BTreeSet<MetaId>,
     pub(crate) set: Set,
@@ -87,6 +97,7 @@ impl Kept {
         Self {
             run: self.run,
             incarnation: self.incarnation,
+            begun: self.begun,
             needs: self.needs.clone(),
             set: self.set.without_log(),
             writer: self.writer.clone(),
@@ -104,10 +115,18 @@ pub(crate) struct SiteRecord {
     pub(crate) commits: u64,
     /// Counts the commits that were made only to find out about another one.
     pub(crate) probes: u64,
-    pub(crate) integers: Counters,
     /// The life of each other site's store that all sets here have heard of.
     #[serde(default)]
     pub(crate) lives: BTreeMap<SiteName, u64>,
+}
+
+impl SiteRecord {
+    /// Whether nothing has changed that has to be durable by itself.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.site.is_like(&other.site)
+            && (self.run, self.commits, self.probes) == (other.run, other.commits, other.probes)
+            && self.lives == other.lives
+    }
 }
 
 /// A set with its log, as it was committed last.
@@ -182,7 +201,8 @@ pub(crate) fn dependents(read: &impl Read, meta: &MetaId) -> Result<Vec<MetaId>,
 }
 
 /// What look-ups read of a set.
-pub(crate) fn set_row(read: &impl Read, here: &SiteName, set: &Set) -> Result<SetRow<Head>, Error> {
+pub(crate) fn set_row(read: &impl Read, here: &SiteName, kept: &Kept) -> Result<SetRow<Head>, Error> {
+    let set = &kept.set;
     let record = set.record();
     let local = set.local().map(|local| local.as_str().to_owned());
     let standing = match set.standing() {
@@ -212,6 +232,8 @@ pub(crate) fn set_row(read: &impl Read, here: &SiteName, set: &Set) -> Result<Se
             span: record.span.clone(),
             shares: set.shares().to_vec(),
             has_moved: first.is_some_and(|first| set.has_moved(first)),
+            begun: kept.begun,
+            held_hash: held_hash(&record.meta, set.held()),
         },
     })
 }
@@ -333,6 +355,11 @@ pub(crate) fn payloads(set: &Set) -> BTreeMap<PayloadHash, PayloadRef> {
         .filter_map(payload)
         .map(|payload| (payload.hash, payload))
         .collect()
+}
+
+/// The payloads that a set lacks here.
+pub(crate) fn bare(set: &Set) -> impl Iterator<Item = PayloadRef> {
+    set.bare().filter_map(|op| payload(&op.request.body))
 }
 
 pub(crate) fn payload(body: &Body) -> Option<PayloadRef> {

@@ -1,6 +1,7 @@
 //! What the engine wants done outside: requests to this site's application, messages to the other sites.
 
 mod asks;
+mod bring;
 mod call;
 mod divide;
 mod execute;
@@ -19,7 +20,7 @@ use std::{rc::Rc, sync::Arc, time::Duration};
 use cheops_replica::{Attempt, Event};
 use tokio::{
     sync::{Semaphore, mpsc},
-    task::{spawn_blocking, spawn_local},
+    task::{JoinHandle, spawn_blocking, spawn_local},
     time::{MissedTickBehavior, interval},
 };
 use tracing::warn;
@@ -34,9 +35,12 @@ use crate::{
     names,
     ports::{Application, Peers},
     task::{Call, Task, What},
+    upkeep,
     wire::Outboxes,
 };
 use asks::Ask;
+use bring::Bringing;
+use execute::Broken;
 use read::Replica;
 use speak::OwnToken;
 
@@ -54,6 +58,15 @@ pub struct Runner {
     asks: mpsc::Receiver<Ask>,
 }
 
+/// A task that ends with its owner.
+struct Ending(JoinHandle<()>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// What every task needs.
 struct Hands {
     core: Arc<Core>,
@@ -63,6 +76,7 @@ struct Hands {
     outboxes: Outboxes,
     places: Semaphore,
     own_token: OwnToken,
+    bringing: Bringing,
 }
 
 impl Runner {
@@ -75,6 +89,7 @@ impl Runner {
             outboxes: Outboxes::new(Arc::clone(&core), Rc::clone(&peers)),
             places,
             own_token: OwnToken::default(),
+            bringing: Bringing::default(),
             core,
             application,
             peers,
@@ -88,6 +103,10 @@ impl Runner {
 
     /// Runs until the engine ends. Within a `LocalSet`.
     pub async fn run(mut self) {
+        let hands = Rc::clone(&self.hands);
+        let has_calls = move || hands.places.available_permits() == 0;
+        let (core, peers) = (Arc::clone(&self.hands.core), Rc::clone(&self.hands.peers));
+        let _upkeep = Ending(spawn_local(upkeep::run(core, peers, has_calls)));
         let mut sweep = interval(SWEEP);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -109,6 +128,7 @@ impl Runner {
         let hands = Rc::clone(&self.hands);
         let call = match task {
             Task::Send { to, message } => return hands.outboxes.send(&to, *message),
+            Task::Fetch { set, payload } => return drop(spawn_local(hands.bring(set, payload))),
             Task::Call(call) => *call,
         };
         let Call {
@@ -124,9 +144,15 @@ impl Runner {
                     let ticket = execution.ticket;
                     let attempt = match &under_way {
                         Some(_) => hands.execute(&set, &others, &stand_in, execution).await,
-                        None => Attempt::NotSent,
+                        None => Ok(Attempt::NotSent),
                     };
-                    let event = Event::Executed { ticket, attempt };
+                    let event = match attempt {
+                        Ok(attempt) => Event::Executed { ticket, attempt },
+                        Err(Broken) => Event::Broken {
+                            ticket,
+                            settle_ms: hands.core.surroundings.limits().doubt_broken_ms,
+                        },
+                    };
                     hands.core.engine.result(&set.meta, event);
                 });
             }

@@ -4,7 +4,7 @@
 mod tests;
 
 use cheops_mesh::{Identity, IdentityError, SignatureError};
-use cheops_replica::{MetaId, Operation};
+use cheops_replica::{MetaId, Operation, Verb};
 use cheops_types::SiteName;
 use serde::Serialize;
 
@@ -30,6 +30,10 @@ pub(crate) enum Untrusted {
 /// Signs an operation of this site that has no signature yet. All others stay as they are.
 pub(crate) fn sign(identity: &Identity, set: &MetaId, op: &mut Operation) -> Result<(), IdentityError> {
     if op.signature.is_empty() && op.id.author.site == *identity.site() {
+        // What it carries is kept by others as it stands here, and passed on by them.
+        for lost in carried_mut(op) {
+            sign(identity, set, lost)?;
+        }
         let text = canonical(set, op).ok_or_else(|| {
             IdentityError::Generation(format!("operation {} cannot be written down", op.id))
         })?;
@@ -51,13 +55,27 @@ pub(crate) fn check(identity: &Identity, set: &MetaId, op: &Operation, now_ms: u
             operation: operation(),
             error,
         })?;
-    if signer == op.id.author.site {
-        Ok(())
-    } else {
-        Err(Untrusted::OtherSite {
+    if signer != op.id.author.site {
+        return Err(Untrusted::OtherSite {
             operation: operation(),
             signer,
-        })
+        });
+    }
+    // They are of other origins: whoever gives them up cannot say what they were.
+    let carried = match &op.verb {
+        Verb::Forgo { lost } => &lost[..],
+        _ => &[],
+    };
+    carried
+        .iter()
+        .try_for_each(|lost| check(identity, set, lost, now_ms))
+}
+
+/// The operations inside one that gives them up.
+fn carried_mut(op: &mut Operation) -> &mut [Operation] {
+    match &mut op.verb {
+        Verb::Forgo { lost } => lost,
+        _ => &mut [],
     }
 }
 
@@ -71,6 +89,7 @@ fn canonical(set: &MetaId, op: &Operation) -> Option<Vec<u8>> {
         id,
         token,
         time,
+        age,
         after,
         epoch,
         verb,
@@ -81,7 +100,7 @@ fn canonical(set: &MetaId, op: &Operation) -> Option<Vec<u8>> {
         signature: _,
     } = op;
     let what = (
-        id, token, time, after, epoch, verb, touches, recognise, needs, request,
+        id, token, time, age, after, epoch, verb, touches, recognise, needs, request,
     );
     pack(&Signed(CONTEXT, set, what))
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use cheops_replica::{Execution, LocalId, Message, Record, Token};
+use cheops_replica::{Execution, LocalId, Message, MetaId, Record, Token};
+use cheops_store::PayloadRef;
 use cheops_types::SiteName;
 
 use crate::caller::OnBehalf;
@@ -10,8 +11,16 @@ use crate::caller::OnBehalf;
 /// One effect on its way to the control runtime.
 #[derive(Debug)]
 pub(crate) enum Task {
-    Send { to: SiteName, message: Box<Message> },
+    Send {
+        to: SiteName,
+        message: Box<Message>,
+    },
     Call(Box<Call>),
+    /// Get a payload that an operation of the set needs, from whoever has it.
+    Fetch {
+        set: MetaId,
+        payload: PayloadRef,
+    },
 }
 
 /// Something to ask of this site's application.

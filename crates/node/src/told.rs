@@ -61,8 +61,19 @@ pub(crate) fn recorded(set: &Set, here: &SiteName, token: Token) -> Told {
 /// A write that left nothing behind: this site's application said so, or never saw it, or may have done
 /// it all the same. Sites that have a replica come first among the others.
 pub(crate) fn dropped(set: &Set, here: &SiteName, outcome: Outcome, status: Option<u16>) -> Told {
-    let mut others: Vec<_> = others(set, here).collect();
+    let mut others: Vec<_> = others(set, here).cloned().collect();
     others.sort_by_key(|site| set.remote(site).is_none());
+    dropped_at(&set.record().meta, here, &others, outcome, status)
+}
+
+/// The same of a set that may be gone.
+pub(crate) fn dropped_at(
+    meta: &MetaId,
+    here: &SiteName,
+    others: &[SiteName],
+    outcome: Outcome,
+    status: Option<u16>,
+) -> Told {
     let mut sites = vec![visit(here, outcome, status, None)];
     sites.extend(
         others
@@ -70,7 +81,7 @@ pub(crate) fn dropped(set: &Set, here: &SiteName, outcome: Outcome, status: Opti
             .map(|site| visit(site, Outcome::NotExecuted, None, None)),
     );
     Told {
-        set: meta(set),
+        set: Arc::from(meta.as_str()),
         operation: None,
         held: 0,
         sites,

@@ -124,6 +124,23 @@ impl Waiting {
         caller
     }
 
+    /// The same without taking it.
+    pub(crate) fn headers(&self, token: Token) -> Option<Vec<(String, Bytes)>> {
+        let callers = self.lock();
+        let caller = callers.get(&token)?.caller.as_ref()?;
+        Some(caller.headers.clone())
+    }
+
+    /// Nothing was executed: the next attempt is the first one. Also for a caller that has been answered (202).
+    pub(crate) fn give_back(&self, token: Token, caller: Arc<Caller>) {
+        let place = || Place {
+            caller: None,
+            answer: None,
+            stage: watch::Sender::new(Stage::default()),
+        };
+        self.lock().entry(token).or_insert_with(place).caller = Some(caller);
+    }
+
     /// The application's answer to the first execution.
     pub(crate) fn put_answer(&self, token: Token, answer: AppAnswer) {
         if let Some(place) = self.lock().get_mut(&token) {

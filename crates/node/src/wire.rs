@@ -26,6 +26,9 @@ fn messages_path() -> String {
 const MESSAGES: &str = "messages";
 const READ: &str = "read/";
 const CHECK: &str = "check/";
+pub(crate) const RANGES: &str = "ranges";
+/// Whether a site remembers this one's store to be older than it is.
+pub(crate) const HELLO: &str = "hello";
 
 /// MessagePack without names. The same value always gives the same bytes.
 pub(crate) fn pack<T: Serialize>(value: &T) -> Option<Vec<u8>> {

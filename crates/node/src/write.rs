@@ -297,6 +297,7 @@ impl Undo {
             request: self.request,
             conditions: None,
             credential: self.credential,
+            promised: false,
         };
         let mut waiter = core.waiting.register_recorded(draft.token);
         let input = Input::Request {

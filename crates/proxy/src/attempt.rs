@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use cheops_net::{Body, Bulk, Expired, SendError};
+use cheops_net::{Body, Bulk, Expired, SendError, SendErrorKind};
 use cheops_types::{Code, Limit, Outcome, Problem, SiteName, Visit, headers};
 use http::{HeaderName, HeaderValue, Request, Response, request};
 use http_body::Body as _;
@@ -29,6 +29,8 @@ pub(crate) struct Attempt {
     /// What the site's own services reached in turn.
     pub(crate) workflow: Vec<Visit>,
     pub(crate) answer: Answer,
+    /// The connection ended before an answer came, instead of being silent.
+    pub(crate) is_broken: bool,
 }
 
 impl Attempt {
@@ -38,6 +40,7 @@ impl Attempt {
             visit,
             workflow: Vec::new(),
             answer: Answer::Problem(problem),
+            is_broken: false,
         }
     }
 }
@@ -93,12 +96,16 @@ impl Job {
             visit: Visit::executed(self.here(), response.status().as_u16()),
             workflow: Vec::new(),
             answer: Answer::Response(response),
+            is_broken: false,
         }
     }
 
     pub(crate) fn unanswered_here(&self, error: &SendError) -> Attempt {
         let problem = answer::upstream_problem(error, self.here(), &self.service.name, self.verb);
-        Attempt::failed(self.here(), error.outcome, problem)
+        Attempt {
+            is_broken: error.kind == SendErrorKind::Broken,
+            ..Attempt::failed(self.here(), error.outcome, problem)
+        }
     }
 
     async fn attempt_at(&self, site: &SiteName, mut head: request::Parts, body: Body) -> Attempt {
@@ -186,5 +193,6 @@ pub(crate) fn answered_at(site: &SiteName, mut response: Response<Body>) -> Atte
         visit,
         workflow,
         answer: Answer::Response(response),
+        is_broken: false,
     }
 }

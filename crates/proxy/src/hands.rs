@@ -4,7 +4,7 @@ mod scope;
 
 use std::{pin::pin, rc::Rc, sync::Arc};
 
-use cheops_net::{Body, Bulk, Clock, Expired, SendError};
+use cheops_net::{Body, Bulk, Clock, Expired, SendError, SendErrorKind};
 use cheops_scope::{ParseLimits, read};
 use cheops_types::{Code, Limit, Outcome, Problem, ServiceName, SiteName, VerbClass};
 use http::{
@@ -20,8 +20,25 @@ use crate::{
     job::{Caller, Flow, Job},
 };
 
-/// No answer; the outcome says whether the request may have executed.
-pub type NoAnswer = (Outcome, Problem);
+/// No answer.
+#[derive(Debug)]
+pub struct NoAnswer {
+    /// Whether the request may have executed.
+    pub outcome: Outcome,
+    /// The connection ended, instead of being silent.
+    pub is_broken: bool,
+    pub problem: Problem,
+}
+
+impl NoAnswer {
+    fn not_executed(problem: Problem) -> Self {
+        Self {
+            outcome: Outcome::NotExecuted,
+            is_broken: false,
+            problem,
+        }
+    }
+}
 
 /// The way from the control runtime to services and sites, with connections of its own.
 pub struct Hands {
@@ -45,9 +62,8 @@ impl Hands {
         scope: &str,
     ) -> Result<Response<Body>, NoAnswer> {
         let core = self.proxy.core();
-        let not_executed = |problem| (Outcome::NotExecuted, problem);
-        let service = find_service(&core, service).map_err(not_executed)?;
-        let flow = flow(&core, scope).map_err(not_executed)?;
+        let service = find_service(&core, service).map_err(NoAnswer::not_executed)?;
+        let flow = flow(&core, scope).map_err(NoAnswer::not_executed)?;
         let (mut head, body) = request.into_parts();
         // The body decides; it need not be the one that its caller sent.
         head.headers.remove(CONTENT_LENGTH);
@@ -63,11 +79,20 @@ impl Hands {
             flow,
             Caller::Service,
         );
-        let Attempt { visit, answer, .. } = Box::pin(job.attempt_here(head, body)).await;
+        let Attempt {
+            visit,
+            answer,
+            is_broken,
+            ..
+        } = Box::pin(job.attempt_here(head, body)).await;
         job.close(std::slice::from_ref(&visit), Vec::new());
         match answer {
             Answer::Response(response) => Ok(response),
-            Answer::Problem(problem) => Err((visit.outcome, problem)),
+            Answer::Problem(problem) => Err(NoAnswer {
+                outcome: visit.outcome,
+                is_broken,
+                problem,
+            }),
         }
     }
 
@@ -80,7 +105,7 @@ impl Hands {
     ) -> Result<Response<Body>, NoAnswer> {
         let core = self.proxy.core();
         let Some(link) = core.peer(site) else {
-            return Err((Outcome::NotExecuted, unlinked(site)));
+            return Err(NoAnswer::not_executed(unlinked(site)));
         };
         core.counters.add(Counted::ToPeers);
         let bulk = if is_long { Bulk::Yes } else { Bulk::No };
@@ -98,7 +123,11 @@ impl Hands {
         };
         // What agents ask each other may always be asked again.
         let problem = answer::peer_problem(&error, site, VerbClass::ReadOne);
-        Err((error.outcome, problem))
+        Err(NoAnswer {
+            outcome: error.outcome,
+            is_broken: error.kind == SendErrorKind::Broken,
+            problem,
+        })
     }
 }
 

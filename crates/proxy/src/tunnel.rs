@@ -170,6 +170,7 @@ async fn attempt(job: &Job, site: &SiteName, wish: &Wish) -> Result<(Attempt, On
                 visit,
                 workflow: Vec::new(),
                 answer,
+                is_broken: false,
             },
             other,
         ));

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, pin::pin, sync::atomic::AtomicU64};
 use tokio::{net::TcpStream, time};
 
 use crate::{
-    link::{Link, State},
+    link::{Link, State, Way},
     pipe,
 };
 
@@ -60,8 +60,20 @@ pub(crate) async fn carry(mut near: TcpStream, target: SocketAddr, mut link: Lin
         let (from_far, to_far) = far.split();
         let both = async {
             tokio::try_join!(
-                pipe::carry(from_near, to_far, link.clone(), &counters.to_target),
-                pipe::carry(from_far, to_near, link.clone(), &counters.from_target),
+                pipe::carry(
+                    from_near,
+                    to_far,
+                    link.clone(),
+                    Way::ToTarget,
+                    &counters.to_target
+                ),
+                pipe::carry(
+                    from_far,
+                    to_near,
+                    link.clone(),
+                    Way::FromTarget,
+                    &counters.from_target
+                ),
             )
         };
         let mut refusing = link.clone();

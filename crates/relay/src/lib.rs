@@ -1,4 +1,4 @@
-//! A link between two TCP addresses that can be slow, cut or refused, in user space.
+//! A link between two TCP addresses that can be slow, cut (both ways or one) or refused, in user space.
 //!
 //! A [`Relay`] listens at one address and carries every connection to another. Bytes arrive in
 //! order, each one the configured delay after it was sent, so that a slow link costs latency and

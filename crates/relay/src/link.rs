@@ -12,8 +12,40 @@ pub(crate) enum State {
     Up,
     /// Nothing arrives; what is sent waits.
     Cut,
+    /// What the near end sends waits; what the target sends arrives.
+    CutToTarget,
+    /// The other way round.
+    CutFromTarget,
     /// Connections are reset.
     Refused,
+}
+
+/// One direction of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    ToTarget,
+    FromTarget,
+}
+
+impl Way {
+    pub(crate) fn back(self) -> Self {
+        match self {
+            Self::ToTarget => Self::FromTarget,
+            Self::FromTarget => Self::ToTarget,
+        }
+    }
+}
+
+impl State {
+    /// Whether bytes arrive that go this way.
+    fn passes(self, way: Way) -> bool {
+        match self {
+            Self::Up => true,
+            Self::Cut | Self::Refused => false,
+            Self::CutToTarget => way == Way::FromTarget,
+            Self::CutFromTarget => way == Way::ToTarget,
+        }
+    }
 }
 
 /// The settings that a handle writes and connections follow.
@@ -50,9 +82,18 @@ impl Link {
         self.settings.borrow().refusals
     }
 
-    /// Waits until bytes pass.
+    pub(crate) fn passes(&self, way: Way) -> bool {
+        self.state().passes(way)
+    }
+
+    /// Waits until bytes pass both ways, as a handshake needs it.
     pub(crate) async fn up(&mut self) {
         self.until(|settings| settings.state == State::Up).await;
+    }
+
+    /// Waits until bytes pass one way.
+    pub(crate) async fn open(&mut self, way: Way) {
+        self.until(|settings| settings.state.passes(way)).await;
     }
 
     /// Waits until connections are refused once more than `seen` times.

@@ -15,7 +15,7 @@ use tokio::{
     time::{self, Instant},
 };
 
-use crate::link::{Link, State};
+use crate::link::{Link, Way};
 
 /// What one direction of a connection may hold before its sender has to wait.
 const IN_FLIGHT_MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -45,13 +45,14 @@ pub(crate) async fn carry(
     from: ReadHalf<'_>,
     to: WriteHalf<'_>,
     link: Link,
+    way: Way,
     delivered_bytes: &AtomicU64,
 ) -> io::Result<()> {
     // Unbounded in pieces, bounded in bytes by the permits that the pieces hold.
     let (pieces, arriving) = mpsc::unbounded_channel();
     let ((), delivered) = tokio::join!(
         send(from, link.clone(), pieces),
-        deliver(to, link, arriving, delivered_bytes)
+        deliver(to, link, way, arriving, delivered_bytes)
     );
     delivered
 }
@@ -93,11 +94,12 @@ async fn send(mut from: ReadHalf<'_>, link: Link, pieces: mpsc::UnboundedSender<
 async fn deliver(
     mut to: WriteHalf<'_>,
     mut link: Link,
+    way: Way,
     mut pieces: mpsc::UnboundedReceiver<Piece>,
     delivered_bytes: &AtomicU64,
 ) -> io::Result<()> {
     while let Some(piece) = pieces.recv().await {
-        passes(&mut link, piece.due).await;
+        passes(&mut link, way, piece.due).await;
         let written = match piece.content {
             Content::Bytes(bytes) => to.write_all(&bytes).await.inspect(|()| {
                 delivered_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
@@ -108,7 +110,7 @@ async fn deliver(
         if let Err(error) = written {
             // The far end's reset has to travel back before the near end can know.
             let due = Instant::now() + link.delay();
-            passes(&mut link, due).await;
+            passes(&mut link, way.back(), due).await;
             return Err(error);
         }
     }
@@ -116,11 +118,11 @@ async fn deliver(
 }
 
 /// Waits until something that is due then can arrive.
-async fn passes(link: &mut Link, due: Instant) {
+async fn passes(link: &mut Link, way: Way, due: Instant) {
     loop {
-        link.up().await;
+        link.open(way).await;
         time::sleep_until(due).await;
-        if link.state() == State::Up {
+        if link.passes(way) {
             return;
         }
     }

@@ -97,6 +97,17 @@ impl Relay {
         self.change(|settings| settings.state = State::Cut);
     }
 
+    /// Cuts one way only: what is sent to the target waits, what the target sends arrives. New connections wait
+    /// for the end of the cut, as their handshakes need both ways.
+    pub fn cut_to_target(&self) {
+        self.change(|settings| settings.state = State::CutToTarget);
+    }
+
+    /// The other way round: what is sent to the target arrives, what it sends waits.
+    pub fn cut_from_target(&self) {
+        self.change(|settings| settings.state = State::CutFromTarget);
+    }
+
     /// Resets all connections, and new ones at once.
     pub fn refuse(&self) {
         self.change(|settings| {

@@ -277,3 +277,28 @@ async fn ends_with_its_last_handle() {
     let _ = within(near.read_to_end(&mut rest)).await;
     assert!(rest.is_empty());
 }
+
+#[tokio::test]
+async fn a_cut_of_one_way_lets_the_other_pass() -> io::Result<()> {
+    let (listener, relay) = target().await;
+    let (mut near, mut far) = connect(&listener, &relay).await;
+
+    relay.cut_to_target();
+    near.write_all(b"out").await?;
+    far.write_all(b"in").await?;
+    expect(&mut near, b"in").await;
+    expect_silence(&mut far).await;
+    // A handshake needs both ways.
+    let _new = TcpStream::connect(relay.addr()).await?;
+    assert!(timeout(SILENCE, listener.accept()).await.is_err());
+
+    relay.cut_from_target();
+    expect(&mut far, b"out").await;
+    far.write_all(b"late").await?;
+    expect_silence(&mut near).await;
+
+    relay.heal();
+    expect(&mut near, b"late").await;
+    within(listener.accept()).await?;
+    Ok(())
+}

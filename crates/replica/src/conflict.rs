@@ -19,6 +19,10 @@ pub enum Cause {
     TooLate,
     /// Its site was removed from the set before any other site had it.
     Expelled,
+    /// No good replica had executed it: some sites refused it, others refused something else.
+    Forgone,
+    /// This site could not execute it, and the bound of the log was reached.
+    Bound,
 }
 
 impl Conflict {

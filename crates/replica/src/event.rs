@@ -12,6 +12,10 @@ pub enum Event {
     Message(Message),
     /// What became of [`crate::Effect::Execute`].
     Executed { ticket: u64, attempt: Attempt },
+    /// The connection of [`crate::Effect::Execute`] has ended without an answer, or it ended with an earlier start of
+    /// the agent: what the application does with it, it does soon. Told instead of [`Event::Executed`], or after
+    /// [`Event::Resume`].
+    Broken { ticket: u64, settle_ms: u64 },
     /// [`crate::Effect::Execute`] of a write that is accepted here has succeeded, and is recorded in other words
     /// than those of its caller. [`Event::Executed`] follows.
     Recast { ticket: u64, recast: Box<Recast> },
@@ -30,8 +34,12 @@ pub enum Event {
     Resume,
     /// A site can be reached again.
     PeerUp(SiteName),
+    /// A site holds something else than is known of it here: it is asked again, and told what it lacks.
+    PeerUnsure(SiteName),
     /// A site's store has begun a new life, and it knows nothing of its sets.
     PeerReset { site: SiteName, incarnation: u64 },
+    /// The payload of operations is here and synced, or is found to be missing.
+    Payload { hash: [u8; 32], is_here: bool },
     /// An operator, or the clock of the agent, wants the replicas compared, and those that differ repaired.
     Check,
     /// An operator has found out what became of the execution in doubt.

@@ -59,8 +59,9 @@ text_id! {
 
 /// Who numbers operations: a site, as long as its store lasts and it stays in the set.
 ///
-/// `incarnation` grows whenever the site's store is made anew or restored; `stay` grows when the
-/// site comes back to a set that it was removed from. So a number is never given twice, and what an
+/// `incarnation` is that of the site's store, which grows whenever that is made anew or restored; or, after a start
+/// and until the other members have confirmed that the store was not set back, the number of that start. `stay`
+/// grows when the site comes back to a set that it was removed from. So a number is never given twice, and what an
 /// author wrote in an earlier life is never mistaken for what it writes now.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Author {

@@ -37,6 +37,6 @@ pub use set::{
     Degraded, Digest, Division, Entry, Fence, Install, Job, Member, OperationView, Outcome, Passage, Peer,
     Phase, Record, Set, Standing, State, Wait, Want, Why, Work,
 };
-pub use site::{Context, Site, Tuning};
+pub use site::{Age, Context, Hello, Site, Tuning, Welcome};
 pub use step::{adopt, create, receive, step};
 pub use vector::Vector;

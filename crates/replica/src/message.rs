@@ -7,8 +7,8 @@ use cheops_types::{SiteName, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Conflict, Degraded, Digest, Division, Entry, LocalId, Member, MetaId, OpId, Operation, Passage, Rank,
-    Recognise, Record, Secret, Token, Vector, Wait,
+    Age, Conflict, Degraded, Digest, Division, Entry, LocalId, Member, MetaId, OpId, Operation, Passage,
+    Rank, Recognise, Record, Secret, Token, Vector, Wait,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +19,9 @@ pub struct Message {
     /// that has lost its store since must not take the message for what it needs.
     pub incarnation: u64,
     pub epoch: u64,
+    /// The sender's wall clock.
+    #[serde(default)]
+    pub now_ms: u64,
     pub report: Report,
     pub content: Content,
 }
@@ -48,6 +51,10 @@ impl Message {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     pub incarnation: u64,
+    /// How many steps the sender's store has seen. What is not a vector counts only from a report that is not
+    /// older than the last.
+    #[serde(default)]
+    pub age: Age,
     /// Which of the sender's stays in the set this is about.
     pub stay: u32,
     pub held: Vector,
@@ -62,6 +69,10 @@ pub struct Report {
     /// [`Wait::MAX`].
     #[serde(default)]
     pub waits: Vec<Wait>,
+    /// The first operations that the sender holds without their payloads; at most so many that a reader who sees
+    /// that number takes all others with a payload for such ones too.
+    #[serde(default)]
+    pub bare: Vec<OpId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +85,9 @@ pub enum Content {
     Digest {
         at: Vector,
         digest: Digest,
+        /// The sender has been set to the reference's state since, or has refused that.
+        #[serde(default)]
+        mended: bool,
     },
     /// The sender's state: the receiver's replica differs from it.
     State {
@@ -111,11 +125,16 @@ pub struct Snapshot {
     #[serde(with = "crate::bytes::maybe")]
     pub state: Option<Vec<u8>>,
     pub deleted: Option<OpId>,
+    /// Why the sender's replica is not what it should be: what begins from it is not either.
+    #[serde(default)]
+    pub degraded: Option<Degraded>,
     pub pruned: Vector,
+    #[serde(default)]
+    pub pruned_writes: Vector,
     pub last: Option<Rank>,
     #[serde(default)]
     pub division: Option<Division>,
-    /// The sender's clock: later than everything in `at`. What the receiver writes must be later still.
+    /// The latest time in `at`. What the receiver writes must be later still.
     pub time: Stamp,
     pub log: Vec<Entry>,
     pub conflicts: Vec<Conflict>,

@@ -44,7 +44,8 @@ pub struct Moment {
     pub now_ms: u64,
     /// How long a create may take.
     pub pending_ms: u64,
-    /// Since when this site gives names away, where another one did before; none: it has given all of them away.
+    /// Since when this site gives names away, where another one did before, or this one with a store that it has
+    /// lost since; none: it has given all of them away, and knows them.
     pub successor_since_ms: Option<u64>,
 }
 
@@ -142,24 +143,28 @@ fn reserve(
     is_nowhere: bool,
     moment: Moment,
 ) -> (Option<Holding>, NameVerdict) {
+    // The same attempt asks again: its answer was lost.
+    if let Some(held) = held.as_ref().filter(|held| held.attempt == asked.attempt) {
+        return (Some(held.clone()), NameVerdict::Granted);
+    }
+    // A create that its predecessor has let go must have ended before anyone looks for what it makes. That goes for names
+    // that are known, too: a store that was put back from a copy has holders that were followed by others since.
+    //
+    //   store   x: a1     copied     x: a2, granted     lost, copied back: x: a1
+    //   a2                           create ·············································· made
+    //   a3                                                 "a1 has x" · looks: nowhere · instead of a1?
+    if let Some(since_ms) = moment.successor_since_ms
+        && moment.now_ms < since_ms + moment.pending_ms
+    {
+        return (held, NameVerdict::Wait);
+    }
     if let Some(held) = held {
-        let is_settled = held.is_settled(moment);
-        // The same attempt asks again: its answer was lost.
-        if held.attempt == asked.attempt {
-            return (Some(held), NameVerdict::Granted);
-        }
-        if !(is_settled && instead_of == Some(&held.attempt)) {
+        if !(held.is_settled(moment) && instead_of == Some(&held.attempt)) {
             let verdict = held.told(moment);
             return (Some(held), verdict);
         }
-    } else if let Some(since_ms) = moment.successor_since_ms {
-        // A create that its predecessor has let go must have ended before anyone looks for what it makes.
-        if moment.now_ms < since_ms + moment.pending_ms {
-            return (None, NameVerdict::Wait);
-        }
-        if !is_nowhere {
-            return (None, NameVerdict::Look);
-        }
+    } else if moment.successor_since_ms.is_some() && !is_nowhere {
+        return (None, NameVerdict::Look);
     }
     (Some(asked), NameVerdict::Granted)
 }
@@ -328,6 +333,34 @@ mod tests {
             lasts_ms: 0,
         };
         assert_eq!(decide(None, looked, successor).1, NameVerdict::Granted);
+    }
+
+    #[test]
+    fn a_holder_that_an_old_copy_of_the_store_has_is_not_replaced_at_once() {
+        let kept = Holding {
+            owner: site("a"),
+            attempt: "1".to_owned(),
+            since_ms: 10,
+            lasts_ms: 0,
+            state: HoldingState::Kept,
+            rivals: Vec::new(),
+        };
+        let fresh = Moment {
+            successor_since_ms: Some(950),
+            ..MOMENT
+        };
+        for instead_of in [None, Some("1")] {
+            let told = decide(Some(kept.clone()), reserve("b", "2", instead_of), fresh);
+            assert_eq!(told, (Some(kept.clone()), NameVerdict::Wait));
+        }
+        let later = Moment {
+            now_ms: 1050,
+            ..fresh
+        };
+        let told = decide(Some(kept.clone()), reserve("b", "2", None), later);
+        assert_eq!(told.1, held("a", "1", true));
+        let told = decide(Some(kept), reserve("b", "2", Some("1")), later);
+        assert_eq!(told.1, NameVerdict::Granted);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt};
 use cheops_types::{Caller, ServiceName, Share, SiteName, Span, Stamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{MetaId, OpId, Rank, Token, Vector};
+use crate::{Age, MetaId, OpId, Rank, Token, Vector};
 
 /// A write as its origin recorded it. It never changes; what each site made of it is kept beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +13,9 @@ pub struct Operation {
     pub id: OpId,
     pub token: Token,
     pub time: Stamp,
+    /// The age of its origin's store: one that is younger has been set back.
+    #[serde(default)]
+    pub age: Age,
     /// What its origin had executed of this set.
     pub after: Vector,
     /// The set's epoch at its origin.
@@ -89,6 +92,10 @@ pub enum Verb {
     /// An operator has dealt with a conflict.
     Dismiss {
         loser: OpId,
+    },
+    /// No good replica has these: the set goes on without them.
+    Forgo {
+        lost: Vec<Operation>,
     },
 }
 
@@ -206,6 +213,20 @@ pub struct Request {
     pub shares: Vec<Share>,
 }
 
+impl Request {
+    pub(crate) fn nothing() -> Self {
+        Self {
+            method: String::new(),
+            path: String::new(),
+            headers: Vec::new(),
+            body: Body::Inline(Vec::new()),
+            scope: String::new(),
+            caller: None,
+            shares: Vec::new(),
+        }
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Body {
     Inline(#[serde(with = "crate::bytes")] Vec<u8>),
@@ -258,6 +279,26 @@ pub struct Draft {
     #[serde(default)]
     pub conditions: Option<Conditions>,
     pub credential: Option<Secret>,
+    /// Its caller was told that it is durable, and waits no longer: it survives a restart.
+    #[serde(default)]
+    pub promised: bool,
+}
+
+impl Draft {
+    /// Of an operation that no request brings and no application sees.
+    pub(crate) fn of_the_set(token: Token, verb: Verb) -> Self {
+        Self {
+            token,
+            verb,
+            touches: Footprint::Parts(BTreeSet::new()),
+            recognise: Recognise::Nothing,
+            needs: Vec::new(),
+            request: Request::nothing(),
+            conditions: None,
+            credential: None,
+            promised: false,
+        }
+    }
 }
 
 /// What an accepted write has done, in words that mean the same at every site: the other sites and the log never

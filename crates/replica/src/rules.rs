@@ -47,10 +47,11 @@ pub trait Rules {
 /// no difference; elsewhere the execution is in doubt, as it is with silence.
 pub fn default_reading(operation: &Operation, status: u16) -> Reading {
     match (status, &operation.verb) {
-        (200..=399, _) | (404 | 410, Verb::Delete) => Reading::Done,
+        (200..=299, _) | (404 | 410, Verb::Delete) => Reading::Done,
         (409, Verb::Create(_)) => Reading::Refused,
         (401, _) => Reading::NeedsCredentials,
-        (403 | 404, _) => Reading::Blocked,
+        // One of 300 to 399 points elsewhere: nothing has executed, and somebody has to see why.
+        (300..=399 | 403 | 404, _) => Reading::Blocked,
         (408 | 409 | 423 | 425 | 429 | 503, _) => Reading::Retry,
         (400..=499, _) => Reading::Refused,
         _ => Reading::Unknown,

@@ -1,16 +1,18 @@
 //! One replica set as one site knows it.
 
+mod bare;
 mod entry;
 mod job;
 mod log;
 mod peer;
 mod storage;
+mod timers;
 mod view;
 mod wait;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use cheops_types::{ServiceName, Share, SiteName, Span};
+use cheops_types::{ServiceName, Share, SiteName, Span, Stamp};
 use serde::{Deserialize, Serialize};
 
 pub use entry::{Entry, Outcome, State, Why};
@@ -91,21 +93,47 @@ pub struct Set {
     pub(crate) held: Vector,
     pub(crate) done: Vector,
     pub(crate) pruned: Vector,
+    /// Of what was pruned, each author's last operation for the application. What had not seen these cannot be
+    /// put in its place any more.
+    #[serde(default)]
+    pub(crate) pruned_writes: Vector,
     /// The last operation for the application, in the order of the set.
     pub(crate) last: Option<Rank>,
+    /// The latest time of what has executed here: what this site writes must be later.
+    #[serde(default)]
+    pub(crate) time: Stamp,
+    /// The start of the agent in which this site's numbers here were last known to be its own.
+    #[serde(default)]
+    pub(crate) begun: u64,
     #[serde(with = "crate::pairs")]
     pub(crate) conflicts: BTreeMap<OpId, Conflict>,
+    /// Conflicts that were dropped because there were too many.
+    #[serde(default)]
+    pub(crate) conflicts_dropped: u64,
     /// Losers that an operator has dealt with.
     pub(crate) dismissed: BTreeSet<OpId>,
     pub(crate) peers: BTreeMap<SiteName, Peer>,
     /// The one execution that is under way or in doubt.
     pub(crate) job: Option<Job>,
-    /// Accepted, not begun. Nobody waits for them after a restart.
+    /// Accepted, not begun. After a restart nobody waits for them, and only those that were promised stay.
     pub(crate) queue: VecDeque<Draft>,
+    /// Before this time no promised write of the queue begins: the application could not be reached.
+    #[serde(default)]
+    pub(crate) promise_ms: u64,
+    #[serde(default)]
+    pub(crate) promise_tries: u32,
     /// State from another replica that is to become this one's.
     pub(crate) install: Option<Install>,
-    /// A digest of this replica is to be read and told.
+    /// Replicas are to be compared. It stays until they have been, at one vector.
     pub(crate) check: bool,
+    /// Before this time the comparison is not pursued.
+    #[serde(default)]
+    pub(crate) compare_ms: u64,
+    #[serde(default)]
+    pub(crate) compare_tries: u32,
+    /// When `digest` was read.
+    #[serde(default)]
+    pub(crate) digest_ms: u64,
     /// The digest last read here, and what had executed then.
     pub(crate) digest: Option<(Vector, Digest)>,
     /// The last time that this replica took another one's state because it differed.
@@ -197,14 +225,23 @@ impl Set {
             held: Vector::new(),
             done: Vector::new(),
             pruned: Vector::new(),
+            pruned_writes: Vector::new(),
             last: None,
+            time: Stamp::default(),
+            begun: 0,
             conflicts: BTreeMap::new(),
+            conflicts_dropped: 0,
             dismissed: BTreeSet::new(),
             peers: BTreeMap::new(),
             job: None,
             queue: VecDeque::new(),
+            promise_ms: 0,
+            promise_tries: 0,
             install: None,
             check: false,
+            compare_ms: 0,
+            compare_tries: 0,
+            digest_ms: 0,
             digest: None,
             repair: None,
             division: None,
@@ -212,12 +249,22 @@ impl Set {
     }
 
     /// The author that this site is in this set.
+    ///
+    /// A store that was set back, by a copy or by a disk that lied, would number again what others already have.
+    /// So after a start this site counts anew, under the number of that start, until every other member has
+    /// confirmed that the store is not older than what it knows.
     pub(crate) fn author(&self, site: &Site) -> Author {
+        let is_own = site.is_new() || self.begun == site.start() || self.are_confirmed(site);
         Author {
             site: site.name().clone(),
-            incarnation: site.incarnation(),
+            incarnation: if is_own { site.incarnation() } else { site.start() },
             stay: self.members.get(site.name()).map_or(0, |member| member.stay),
         }
+    }
+
+    fn are_confirmed(&self, site: &Site) -> bool {
+        let mut others = self.members.keys().filter(|other| *other != site.name());
+        others.all(|other| site.has_confirmed(other))
     }
 
     /// The other members.
@@ -263,11 +310,38 @@ impl Set {
         }
     }
 
+    /// Wishes for a comparison. It begins at once, unless one is under way already.
+    pub(crate) fn want_comparison(&mut self) {
+        if !self.check {
+            self.check = true;
+            self.compare_ms = 0;
+            self.compare_tries = 0;
+        }
+    }
+
     /// Whether everything that is held has executed, in order, and nothing is under way.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.job.is_none()
-            && self.install.is_none()
-            && self.held == self.done
-            && self.log.values().all(|entry| !entry.redo)
+        self.is_still() && self.held == self.done
+    }
+
+    /// Whether the replica is what `done` says, and nothing is under way that changes it.
+    pub(crate) fn is_still(&self) -> bool {
+        self.job.is_none() && self.install.is_none() && self.log.values().all(|entry| !entry.redo)
+    }
+
+    /// Whether nothing that has executed here comes, in the order of the set, after something that has not: then the
+    /// replica is what the operations up to a point make, and whoever begins from it can go on from there.
+    pub(crate) fn is_in_order(&self) -> bool {
+        let mut waits = false;
+        self.log.values().all(|entry| {
+            waits |= !entry.is_done() && entry.op.verb.is_for_application();
+            !(waits && entry.has_executed())
+        })
+    }
+
+    /// The same write under another number: its origin's store was set back while it executed.
+    pub(crate) fn twin(&self, op: &Operation) -> Option<&Entry> {
+        let is_twin = |entry: &&Entry| entry.op.token == op.token && entry.op.id != op.id;
+        self.log.values().find(is_twin)
     }
 }

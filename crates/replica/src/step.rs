@@ -3,10 +3,12 @@
 mod accept;
 mod adopt;
 mod compare;
+mod confirm;
 mod install;
 mod membership;
 mod operator;
 mod outcome;
+mod payload;
 mod prune;
 mod receive;
 mod record;
@@ -39,6 +41,7 @@ pub fn create(site: &mut Site, meta: &MetaId, draft: Draft, context: &Context<'_
         panic!("a set begins with a create");
     };
     let mut set = Set::born(meta, birth);
+    set.begun = site.start();
     let step = Step::new(site, &mut set, context);
     step.set.queue.push_back(draft);
     let effects = step.finish();
@@ -59,6 +62,7 @@ struct Step<'s> {
 
 impl<'s> Step<'s> {
     fn new(site: &'s mut Site, set: &'s mut Set, context: &'s Context<'s>) -> Self {
+        set.shorten_pauses(context.now_ms, context.tuning);
         Self {
             waits: set.waits(),
             site,
@@ -70,10 +74,14 @@ impl<'s> Step<'s> {
     }
 
     fn handle(&mut self, event: Event) {
+        let Some(event) = self.confirmed(event) else {
+            return;
+        };
         match event {
             Event::Request(draft) => self.request(draft),
             Event::Message(message) => self.message(message),
             Event::Executed { ticket, attempt } => self.executed(ticket, attempt),
+            Event::Broken { ticket, settle_ms } => self.broken(ticket, settle_ms),
             Event::Recast { ticket, recast } => self.recast(ticket, *recast),
             Event::Looked { ticket, found } => self.looked(ticket, found),
             Event::Read { ticket, state } => self.read(ticket, state),
@@ -81,8 +89,18 @@ impl<'s> Step<'s> {
             Event::Wake => {}
             Event::Resume => self.resume(),
             Event::PeerUp(site) => self.peer_up(&site),
+            Event::PeerUnsure(site) => self.peer_unsure(&site),
             Event::PeerReset { site, incarnation } => self.peer_reset(&site, incarnation),
-            Event::Check => self.set.check = true,
+            Event::Payload { hash, is_here } => self.payload(&hash, is_here),
+            Event::Check => {
+                // A digest that was read earlier says nothing about what somebody did since.
+                self.set.digest = None;
+                for peer in self.set.peers.values_mut() {
+                    peer.digest = None;
+                }
+                self.set.check = false;
+                self.set.want_comparison();
+            }
             Event::Settle { executed, local } => self.settle(executed, local),
             Event::Credential {
                 operation,
@@ -103,6 +121,7 @@ impl<'s> Step<'s> {
     /// What follows from any event: work that can begin, what is to be sent, what can be dropped.
     fn finish(mut self) -> Vec<Effect> {
         self.advance();
+        self.pursue_comparison();
         for peer in self.set.peers.values_mut() {
             peer.settle(&self.set.done);
         }

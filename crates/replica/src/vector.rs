@@ -44,6 +44,13 @@ impl Vector {
         self.0.insert(id.author.clone(), id.seq);
     }
 
+    /// Adds an operation and all of its author's before it.
+    pub fn raise(&mut self, id: &OpId) {
+        if !self.includes(id) {
+            self.0.insert(id.author.clone(), id.seq);
+        }
+    }
+
     /// Adds everything that is in `other`.
     pub fn join(&mut self, other: &Self) {
         for (author, seq) in &other.0 {

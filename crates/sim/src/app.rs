@@ -182,9 +182,9 @@ impl App {
 
     /// The state that makes another replica like this one, and what is compared. A part that is wrong is set right: nobody
     /// else could.
-    pub fn read(&mut self, local: &LocalId, part: u64) -> Option<(Vec<u8>, Digest)> {
+    pub fn read(&mut self, local: &LocalId, part: Option<u64>) -> Option<(Vec<u8>, Digest)> {
         let resource = self.resources.get_mut(local)?;
-        resource.part = part;
+        resource.part = part.unwrap_or(resource.part);
         let whole = Resource {
             part: 0,
             ..resource.clone()

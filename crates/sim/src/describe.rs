@@ -30,6 +30,9 @@ pub fn describe(site: &SiteName, set: &Set) -> String {
         short(set.done()),
         short(set.pruned())
     );
+    if set.is_comparing() {
+        let _ = write!(text, "\n    compares");
+    }
     if let Some(job) = set.job() {
         let _ = write!(text, "\n    job {:?} {:?}", job.phase, job.work);
     }

@@ -27,8 +27,15 @@ impl World {
         let loser = set.conflicts().next().map(|conflict| conflict.loser.id.clone());
         match (errand, loser) {
             (Errand::Dismiss, Some(loser)) => {
-                let draft = self.membership(Verb::Dismiss { loser });
+                let draft = self.membership(Verb::Dismiss { loser: loser.clone() });
                 self.drive(at, meta, Event::Request(draft));
+                // A set with one site drops the operation in the same step: no log ever shows it.
+                let set = self.nodes[at].set(meta);
+                let is_gone =
+                    set.is_some_and(|set| set.conflicts().all(|conflict| conflict.loser.id != loser));
+                if is_gone {
+                    self.oracle.dismissed.insert((meta.clone(), loser));
+                }
             }
             (Errand::Reapply, Some(loser)) => {
                 let token = self.token();
@@ -42,8 +49,6 @@ impl World {
             }
             (Errand::Abandon, _) => {
                 if let Some(operation) = stuck(set) {
-                    // From here on a repair makes the state, not the operations alone.
-                    self.oracle.copied.insert(meta.clone());
                     self.drive(at, meta, Event::Abandon { operation });
                 }
             }

@@ -12,8 +12,9 @@ pub mod once;
 pub mod order;
 pub mod parts;
 pub mod pruned;
+pub mod transfer;
 
-use cheops_replica::{MetaId, Outcome, State, Vector, Verb};
+use cheops_replica::{Cause, MetaId, Operation, Outcome, State, Vector, Verb, Work};
 
 use crate::World;
 
@@ -24,14 +25,50 @@ pub fn committed(world: &mut World, at: usize, meta: &MetaId, before: Option<&Ve
     };
     let known = world.oracle.operations.entry(meta.clone()).or_default();
     let mut fresh = Vec::new();
+    let mut numbers = Vec::new();
     for entry in set.log() {
+        let earlier = known.get(&entry.op.id);
+        if earlier.is_some_and(|earlier| earlier.token != entry.op.token) {
+            // Where nobody else has heard of the first one, nothing is mixed up.
+            let author = &entry.op.id.author.site;
+            let nodes = world.nodes.iter().enumerate();
+            let others = nodes.filter(|(other, node)| *other != at && node.name != *author);
+            let mut held = others.filter_map(|(_, node)| Some(node.set(meta)?.held()));
+            if held.any(|held| held.includes(&entry.op.id)) {
+                numbers.push(entry.op.id.clone());
+            }
+            known.remove(&entry.op.id);
+        }
         if !known.contains_key(&entry.op.id) {
             known.insert(entry.op.id.clone(), entry.op.clone());
             fresh.push(entry.op.clone());
         }
         if entry.state == State::Done(Outcome::Lost) {
-            world.oracle.copied.insert(meta.clone());
+            world
+                .oracle
+                .out_of_order
+                .insert((meta.clone(), entry.op.id.clone()));
         }
+        if let Verb::Forgo { lost } = &entry.op.verb {
+            let lost = lost.iter().map(|op| (meta.clone(), op.id.clone()));
+            world.oracle.out_of_order.extend(lost);
+        }
+    }
+    for conflict in set.conflicts() {
+        if !matches!(conflict.cause, Cause::Winner(_)) {
+            let id = conflict.loser.id.clone();
+            world.oracle.out_of_order.insert((meta.clone(), id));
+        }
+    }
+    let set = set.clone();
+    let accepting = world.oracle.accepting.entry(meta.clone()).or_default();
+    if let Some(Work::Accept { op, .. }) = set.job().map(|job| &job.work) {
+        accepting.insert(op.token, (**op).clone());
+    }
+    accepting.retain(|token, _| !fresh.iter().any(|op: &Operation| op.token == *token));
+    for id in numbers {
+        let what = format!("numbers: {id} of {meta} is two operations");
+        world.oracle.violation(what);
     }
     for op in fresh {
         if let Verb::Dismiss { loser } = &op.verb {
@@ -39,6 +76,8 @@ pub fn committed(world: &mut World, at: usize, meta: &MetaId, before: Option<&Ve
         }
         clock::check(world, meta, &op);
     }
+    durable::took_effect(world, at, meta, &set);
+    transfer::look_for_reasons(world, meta, &set);
     pruned::check(world, at, meta, before);
 }
 

@@ -17,8 +17,8 @@ pub enum Mutant {
     DropConflicts,
     /// What was executed is forgotten at a restart, but not the log's end.
     ForgetOutcome,
-    /// The clock starts from nothing.
-    ForgetClock,
+    /// What a site keeps of itself, its clock and the age of its store, starts from nothing.
+    ForgetAge,
     /// A site says that it has executed what it only holds.
     ClaimDone,
     /// Messages go to sites that are not involved.
@@ -36,7 +36,7 @@ impl Mutant {
         Self::ExecuteTwice,
         Self::DropConflicts,
         Self::ForgetOutcome,
-        Self::ForgetClock,
+        Self::ForgetAge,
         Self::ClaimDone,
         Self::SendToAll,
         Self::IgnoreNeeds,
@@ -47,7 +47,7 @@ impl Mutant {
     pub fn restart(self, node: &mut Node) {
         match self {
             Self::DropTombstones => node.disk.sets.retain(|_, set| !set.is_deleted()),
-            Self::ForgetClock => {
+            Self::ForgetAge => {
                 let site = &node.disk.site;
                 node.disk.site = Site::new(site.name().clone(), site.incarnation());
             }

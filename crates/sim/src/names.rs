@@ -1,4 +1,5 @@
-//! Names in a container that spans sites, under lost messages, crashes, deletes and a prime site that is removed.
+//! Names in a container that spans sites, under lost messages, crashes, deletes, a prime site that is removed, and one that
+//! loses its store or gets an old copy of it back.
 //!
 //! The decisions are the product's ([`decide`]); the agents that ask are modelled: reserve, look where the holder should be,
 //! create, keep or release, each of which may be the last thing that an agent does.
@@ -22,6 +23,8 @@ pub enum NameMutant {
     Impatient,
     /// A prime site that took over does not look.
     Trusting,
+    /// A prime site that lost its store gives names away as if it knew all of them.
+    Forgetful,
 }
 
 /// One create on its way.
@@ -39,9 +42,22 @@ struct Attempt {
 enum Happening {
     Ask(Attempt),
     Create(Attempt),
-    Tell { name: usize, ask: u8, attempt: String },
-    Delete { site: usize, name: usize },
+    Tell {
+        name: usize,
+        ask: u8,
+        attempt: String,
+    },
+    Delete {
+        site: usize,
+        name: usize,
+    },
     Remove,
+    /// Somebody copies the store of the prime site.
+    Copy,
+    /// The prime site goes on with that copy, or with nothing.
+    Lose {
+        is_restored: bool,
+    },
 }
 
 struct World {
@@ -56,8 +72,10 @@ struct World {
     events: u64,
     mutant: Option<NameMutant>,
     made: usize,
-    /// When the prime site was removed.
+    /// When the prime site was removed, or lost its store.
     taken_over_ms: Option<u64>,
+    /// Whose store was copied, and what was in it.
+    copy: Option<(usize, BTreeMap<usize, Holding>)>,
 }
 
 /// Plays a schedule; how many creates succeeded, or what went wrong.
@@ -77,6 +95,7 @@ pub fn run(seed: u64, mutant: Option<NameMutant>) -> Result<usize, String> {
         mutant,
         made: 0,
         taken_over_ms: None,
+        copy: None,
         rng,
     };
     world.prepare(count);
@@ -114,6 +133,13 @@ impl World {
             let when_ms = self.rng.between(0, end_ms);
             self.at(when_ms, Happening::Remove);
         }
+        for _ in 0..self.rng.index(3) {
+            let copied_ms = self.rng.between(0, end_ms);
+            let lost_ms = self.rng.between(copied_ms, end_ms);
+            let is_restored = self.rng.chance(500);
+            self.at(copied_ms, Happening::Copy);
+            self.at(lost_ms, Happening::Lose { is_restored });
+        }
     }
 
     fn at(&mut self, when_ms: u64, happening: Happening) {
@@ -146,6 +172,21 @@ impl World {
                 self.apps[prime].clear();
                 self.taken_over_ms = Some(self.now_ms);
             }
+            Happening::Copy => {
+                let prime = self.order[0];
+                self.copy = Some((prime, self.rows[prime].clone()));
+            }
+            Happening::Lose { is_restored } => self.lose(is_restored),
+        }
+    }
+
+    /// Creates that were granted go on; what was granted is forgotten.
+    fn lose(&mut self, is_restored: bool) {
+        let prime = self.order[0];
+        let copy = self.copy.as_ref().filter(|(of, _)| is_restored && *of == prime);
+        self.rows[prime] = copy.map(|(_, rows)| rows.clone()).unwrap_or_default();
+        if self.mutant != Some(NameMutant::Forgetful) {
+            self.taken_over_ms = Some(self.now_ms);
         }
     }
 

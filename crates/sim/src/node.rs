@@ -21,7 +21,11 @@ pub struct Node {
     /// Counts starts: what an earlier life asked for, no later one hears of.
     pub life: u32,
     pub skew_ms: i64,
+    /// How wrong its clock is when nobody sets it.
+    pub usual_skew_ms: i64,
     pub disk: Disk,
+    /// The disk as it was, for an accident.
+    pub copy: Option<Box<Disk>>,
     pub app: App,
     /// When each set is to be woken, in virtual time.
     pub wakes: BTreeMap<MetaId, u64>,
@@ -39,7 +43,9 @@ impl Node {
             name,
             up: true,
             life: 0,
+            copy: None,
             skew_ms,
+            usual_skew_ms: skew_ms,
             app: App::default(),
             wakes: BTreeMap::new(),
             refused_credentials: BTreeSet::new(),

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use cheops_replica::{Answer, MetaId, OpId, Operation, Token};
 use cheops_types::SiteName;
 
+use crate::Resource;
+
 /// The outside view of one schedule. It is fed by answers, sends and commits, never asked by the engine.
 #[derive(Debug, Default)]
 pub struct Oracle {
@@ -14,22 +16,31 @@ pub struct Oracle {
     pub unknown: BTreeSet<Token>,
     /// Every operation that ever was in a log, by set.
     pub operations: BTreeMap<MetaId, BTreeMap<OpId, Operation>>,
+    /// What was to be accepted and was never seen in a log. An operation of a site that is alone is dropped in the very
+    /// step that accepts it; what was in doubt may have left something and be no operation.
+    pub accepting: BTreeMap<MetaId, BTreeMap<Token, Operation>>,
     /// The sites that ever were to be part of a set.
     pub involved: BTreeMap<MetaId, BTreeSet<SiteName>>,
     /// Conflicts that were dismissed.
     pub dismissed: BTreeSet<(MetaId, OpId)>,
     /// Attempts at what must not be repeated, by site and token, that have no recorded end.
     pub open: BTreeSet<(usize, Token)>,
-    /// Sets with operations that could not be put in order, or with state that was copied.
+    /// Sets with state that was copied.
     pub copied: BTreeSet<MetaId>,
+    /// Sets in which something happened for which state may be copied.
+    pub reasons: BTreeSet<MetaId>,
+    /// Operations that could not be put in order somewhere.
+    pub out_of_order: BTreeSet<(MetaId, OpId)>,
     /// Sites that lost their store or were removed by force.
     pub lost: BTreeSet<SiteName>,
+    /// Sites whose store was set back.
+    pub set_back: BTreeSet<SiteName>,
     /// Sides that an operator gave up. What such a side had pruned by itself is not kept as conflicts.
     pub yielded: BTreeSet<MetaId>,
     /// Sets that a site was removed from by force.
     pub forced: BTreeSet<MetaId>,
     /// Sets that began with one site and got the others later.
-    pub adopted: BTreeSet<MetaId>,
+    pub adopted: BTreeMap<MetaId, Resource>,
     pub violations: Vec<String>,
 }
 
@@ -38,6 +49,12 @@ impl Oracle {
         match answer {
             Answer::Accepted { operation, .. } | Answer::Noted { operation } => {
                 self.accepted.insert(token, (set.clone(), operation.clone()));
+                let accepting = self.accepting.get_mut(set);
+                if let Some(mut op) = accepting.and_then(|accepting| accepting.remove(&token)) {
+                    op.id = operation.clone();
+                    let known = self.operations.entry(set.clone()).or_default();
+                    known.entry(operation.clone()).or_insert(op);
+                }
             }
             Answer::Refused { .. } | Answer::NotHere(_) | Answer::Gone => {
                 self.refused.insert(token);

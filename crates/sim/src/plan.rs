@@ -39,6 +39,10 @@ pub struct Plan {
     pub membership: bool,
     /// Stores are lost.
     pub losses: bool,
+    /// A store is copied and put back later.
+    pub set_back: bool,
+    /// Wall clocks are set, forth and back.
+    pub clock_jumps: usize,
     /// Sets have a count that is divided among their sites.
     pub divided: bool,
     pub tuning: Tuning,
@@ -62,6 +66,13 @@ impl Plan {
                 (rng.roll() % u64::from(max + 1)) as u32
             }
         };
+        let clock_jumps = if rng.chance(800) { 0 } else { rng.index(4) };
+        // A clock that is right again is no further ahead than is accepted.
+        let skews: &[u64] = if clock_jumps > 0 {
+            &[0, 20, 500]
+        } else {
+            &[0, 20, 500, 4000]
+        };
         let small_log = rng.chance(100);
         let fate = rng.roll() % 1000;
         let is_lossy = (280..360).contains(&fate);
@@ -79,7 +90,7 @@ impl Plan {
             app_silent: if rng.chance(500) { 0 } else { dice(rng, 120) },
             refuses: if rng.chance(700) { 0 } else { dice(rng, 150) },
             locks: if rng.chance(700) { 0 } else { dice(rng, 200) },
-            skew_max_ms: *rng.pick(&[0, 20, 500, 4000]),
+            skew_max_ms: *rng.pick(skews),
             recognise: *rng.pick(&[
                 Recognise::Marker,
                 Recognise::Key,
@@ -94,6 +105,8 @@ impl Plan {
             errands: if rng.chance(600) { 0 } else { rng.index(6) },
             membership: fate < 300,
             losses: is_lossy,
+            set_back: (360..440).contains(&fate),
+            clock_jumps,
             // No dice of its own: schedules of before stay what they were.
             divided: fate.is_multiple_of(3),
             tuning: Tuning {
@@ -107,6 +120,8 @@ impl Plan {
                 batch_max_ops: rng.between(1, 6) as usize,
                 batch_max_bytes: 4096,
                 log_max_bytes: if small_log { 1200 } else { 1 << 30 },
+                // A bound that is reached has a test of its own.
+                conflicts_max: usize::MAX,
             },
         }
     }

@@ -61,6 +61,22 @@ impl World {
             let when_ms = self.rng.between(begin_ms, end_ms);
             self.at(when_ms, Happening::Crash(node));
         }
+        if self.plan.set_back {
+            let node = self.rng.index(self.plan.sites);
+            let copied_ms = self.rng.between(begin_ms, end_ms);
+            let when_ms = self.rng.between(copied_ms, end_ms + 1);
+            self.at(copied_ms, Happening::Copy(node));
+            self.at(when_ms, Happening::PutBack(node));
+        }
+        for _ in 0..self.plan.clock_jumps {
+            let node = self.rng.index(self.plan.sites);
+            let when_ms = self.rng.between(begin_ms, end_ms);
+            let far = *self.rng.pick(&[-900_000, -2_000, 2_000, 600_000, 31_536_000_000]);
+            let right_ms = self.rng.between(when_ms, end_ms + 1);
+            let skew_ms = self.nodes[node].skew_ms;
+            self.at(when_ms, Happening::SetClock { node, skew_ms: far });
+            self.at(right_ms, Happening::SetClock { node, skew_ms });
+        }
         if self.plan.losses {
             let node = self.rng.index(self.plan.sites);
             let when_ms = self.rng.between(begin_ms, end_ms);
@@ -81,8 +97,7 @@ impl World {
         let node = *self.rng.pick(&nodes);
         let set = meta.clone();
         if self.rng.chance(self.plan.adopts) {
-            self.oracle.adopted.insert(meta.clone());
-            self.oracle.copied.insert(meta.clone());
+            self.oracle.adopted.insert(meta.clone(), whole.clone());
             self.at(when_ms, Happening::Adopt { node, set, whole });
             for other in nodes.iter().filter(|other| **other != node) {
                 let site = self.nodes[*other].name.clone();
@@ -235,6 +250,7 @@ impl World {
             },
             conditions: None,
             credential: Some(Secret(b"secret".to_vec())),
+            promised: false,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod application;
 mod drive;
+mod life;
 mod network;
 mod operator;
 
@@ -10,13 +11,13 @@ use std::{
     collections::{BTreeMap, BinaryHeap},
 };
 
-use cheops_replica::{Attempt, Draft, Event, Execution, Found, Message, MetaId, Token};
+use cheops_replica::{Attempt, Draft, Event, Execution, Found, Hello, Message, MetaId, Token, Welcome};
 use cheops_types::SiteName;
 
-use crate::{Errand, Mutant, Node, Oracle, Plan, Resource, Rng};
+use crate::{Errand, Mutant, Node, Oracle, Plan, Resource, Rng, Story};
 
 /// Wall clocks begin here, so that skewed ones have room before it.
-const EPOCH_MS: u64 = 1_000_000;
+pub(crate) const EPOCH_MS: u64 = 1_000_000;
 
 pub struct World {
     pub rng: Rng,
@@ -31,9 +32,15 @@ pub struct World {
     pub oracle: Oracle,
     pub steps: u64,
     pub trace: Option<Vec<String>>,
+    /// What is told of it when it fails.
+    pub(crate) story: Option<Story>,
+    /// Which happening this is, by what caused it: the seed of its dice. So a happening that is left out changes
+    /// the fate of what it causes, and of nothing else.
+    lineage: u64,
+    lineages: BTreeMap<u64, u64>,
     tokens: u128,
     queue: BinaryHeap<Reverse<(u64, u64)>>,
-    happenings: BTreeMap<u64, Happening>,
+    pub(crate) happenings: BTreeMap<u64, Happening>,
     next: u64,
 }
 
@@ -102,6 +109,26 @@ pub enum Happening {
         to: usize,
         is: bool,
     },
+    /// A site asks another one whether its store has been set back.
+    Hello {
+        from: usize,
+        to: usize,
+        hello: Hello,
+    },
+    Welcome {
+        from: usize,
+        to: usize,
+        welcome: Welcome,
+    },
+    /// A wall clock is set.
+    SetClock {
+        node: usize,
+        skew_ms: i64,
+    },
+    /// The disk is copied now.
+    Copy(usize),
+    /// The copy is put back: under the same incarnation, and nobody says so.
+    PutBack(usize),
     Crash(usize),
     Start(usize),
     LoseStore(usize),
@@ -133,6 +160,9 @@ impl World {
             oracle: Oracle::default(),
             steps: 0,
             trace: None,
+            story: None,
+            lineage: Rng::new(seed).roll(),
+            lineages: BTreeMap::new(),
             tokens: 0,
             queue: BinaryHeap::new(),
             happenings: BTreeMap::new(),
@@ -148,6 +178,8 @@ impl World {
     pub fn at(&mut self, when_ms: u64, happening: Happening) {
         self.next += 1;
         self.queue.push(Reverse((when_ms.max(self.now_ms), self.next)));
+        self.lineage = Rng::new(self.lineage).roll();
+        self.lineages.insert(self.next, self.lineage);
         self.happenings.insert(self.next, happening);
     }
 
@@ -160,11 +192,13 @@ impl World {
             }
             self.queue.pop();
             self.now_ms = when_ms;
+            let lineage = self.lineages.remove(&id);
             if let Some(happening) = self.happenings.remove(&id) {
+                self.reseed(lineage.unwrap_or_default());
                 self.happen(happening);
             }
             if self.steps > STEPS_MAX {
-                let what = format!("the schedule does not come to an end: {}", self.unrest());
+                let what = format!("end: the schedule does not come to one: {}", self.unrest());
                 self.oracle.violation(what);
                 return;
             }
@@ -173,12 +207,22 @@ impl World {
             }
         }
         self.now_ms = self.now_ms.max(end_ms);
+        // What follows, an operator does.
+        self.reseed(self.now_ms);
+    }
+
+    /// The dice of a happening, and other ones for what it causes.
+    fn reseed(&mut self, lineage: u64) {
+        const CAUSED: u64 = 0xD6E8_FEB8_6659_FD93;
+        self.lineage = Rng::new(lineage ^ CAUSED).roll();
+        self.rng = Rng::new(lineage);
     }
 
     fn happen(&mut self, happening: Happening) {
         if self.trace.is_some() {
             self.note(&format!("{happening:?}"));
         }
+        self.tell_happening(&happening);
         match happening {
             Happening::Deliver { to, message } => self.deliver(to, *message),
             Happening::Effect {
@@ -241,6 +285,14 @@ impl World {
                 }
             }
             Happening::Cut { from, to, is } => self.cut[from][to] = is,
+            Happening::Hello { from, to, hello } => self.hear_hello(from, to, hello),
+            Happening::Welcome { from, to, welcome } => self.hear_welcome(from, to, welcome),
+            Happening::SetClock { node, skew_ms } => self.set_clock(node, skew_ms),
+            Happening::Copy(node) => {
+                let node = &mut self.nodes[node];
+                node.copy = Some(Box::new(node.disk.clone()));
+            }
+            Happening::PutBack(node) => self.put_back(node),
             Happening::Crash(node) => self.crash(node),
             Happening::Start(node) => self.start(node),
             Happening::LoseStore(node) => self.lose_store(node),

@@ -31,3 +31,8 @@ fn names_taken_from_creates_that_are_under_way() {
 fn a_successor_that_does_not_look() {
     is_caught(NameMutant::Trusting);
 }
+
+#[test]
+fn a_prime_site_that_lost_its_store_and_does_not_look() {
+    is_caught(NameMutant::Forgetful);
+}

@@ -11,6 +11,20 @@ pub struct Stamp {
     pub count: u32,
 }
 
+impl Stamp {
+    /// The first stamp that is later than this one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        match self.count.checked_add(1) {
+            Some(count) => Self { count, ..self },
+            None => Self {
+                millis: self.millis.saturating_add(1),
+                count: 0,
+            },
+        }
+    }
+}
+
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.millis, self.count)
@@ -28,8 +42,10 @@ pub struct Ahead {
 /// One site's hybrid clock.
 ///
 /// Every stamp it gives is later than every stamp that it gave or witnessed, also when the wall
-/// clock stands still or goes back, and also after a restart, provided that it is persisted with
-/// what it stamped. The wall clock's reading is handed in: this type reads none.
+/// clock stands still or goes back a little, and also after a restart, provided that it is persisted with
+/// what it stamped. A wall clock that was far ahead once and is right again takes it back: whoever needs a stamp to
+/// be later than another one says so with [`Stamp::next`]. The wall clock's reading is handed in: this type reads
+/// none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HybridClock {
     last: Stamp,
@@ -41,18 +57,16 @@ impl HybridClock {
         self.last
     }
 
-    /// The stamp of an event at this site.
-    pub fn tick(&mut self, now_ms: u64) -> Stamp {
-        self.last = match self.last.count.checked_add(1) {
-            _ if now_ms > self.last.millis => Stamp {
+    /// The stamp of an event at this site. It leads the wall clock by `lead_max_ms` at most.
+    pub fn tick(&mut self, now_ms: u64, lead_max_ms: u64) -> Stamp {
+        let is_possible = self.last.millis <= now_ms.saturating_add(lead_max_ms);
+        self.last = if is_possible && now_ms <= self.last.millis {
+            self.last.next()
+        } else {
+            Stamp {
                 millis: now_ms,
                 count: 0,
-            },
-            Some(count) => Stamp { count, ..self.last },
-            None => Stamp {
-                millis: self.last.millis + 1,
-                count: 0,
-            },
+            }
         };
         self.last
     }
@@ -78,7 +92,7 @@ mod tests {
         let mut clock = HybridClock::default();
         let mut before = clock.last();
         for now_ms in [5, 5, 3, 0, 6, 6, 4] {
-            let stamp = clock.tick(now_ms);
+            let stamp = clock.tick(now_ms, 100);
             assert!(stamp > before, "{stamp} after {before}");
             before = stamp;
         }
@@ -92,7 +106,15 @@ mod tests {
             count: u32::MAX,
         };
         let mut clock = HybridClock { last };
-        assert_eq!(clock.tick(1), Stamp { millis: 8, count: 0 });
+        assert_eq!(clock.tick(1, 100), Stamp { millis: 8, count: 0 });
+    }
+
+    #[test]
+    fn a_clock_that_was_wrong_once_is_taken_back() {
+        let mut clock = HybridClock::default();
+        clock.tick(1_000_000, 100);
+        assert_eq!(clock.tick(50, 100), Stamp { millis: 50, count: 0 });
+        assert_eq!(clock.tick(50, 100), Stamp { millis: 50, count: 1 });
     }
 
     #[test]
@@ -100,7 +122,7 @@ mod tests {
         let mut clock = HybridClock::default();
         let seen = Stamp { millis: 90, count: 4 };
         clock.witness(seen, 50, 100).unwrap();
-        assert!(clock.tick(50) > seen);
+        assert!(clock.tick(50, 100) > seen);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod names;
 mod plan;
 mod problem;
 mod receipt;
+mod slot;
 mod span;
 mod verb;
 
@@ -27,5 +28,6 @@ pub use names::{NameAsk, NameRequest, NameVerdict};
 pub use plan::{Consistency, Plan};
 pub use problem::Problem;
 pub use receipt::{InvalidReceipt, Outcome, PlanKind, Receipt, Visit};
+pub use slot::Slot;
 pub use span::{Share, Span, SpanForm, Unreserved};
 pub use verb::VerbClass;

@@ -131,6 +131,8 @@ limits! {
     replicated_answer_max_bytes / ReplicatedAnswer: usize = 16 * 1024 * 1024, "the caller gets the status without the body";
     /// Events that wait for the replication engine.
     engine_queue_max / EngineQueue: usize = 4096, "503 store_busy, nothing executed";
+    /// Integers that are drawn for one new meta-id until one is found that no set here has.
+    meta_id_tries_max / MetaIdTries: usize = 64, "501 glue_incomplete, nothing executed";
     /// Executions under way at this site's services on behalf of replication.
     replay_inflight_max / ReplayInflight: usize = 64, "further ones wait";
     /// Longest time that `Prefer: wait` waits.
@@ -143,6 +145,8 @@ limits! {
     replay_blocked_ms / ReplayBlocked: u64 = 60_000, "none";
     /// How long an application may still be working on a request that got no answer.
     doubt_settle_ms / DoubtSettle: u64 = 60_000, "none: the execution stays in doubt that long";
+    /// How long it may still be working on one whose connection has ended, where the request can be repeated.
+    doubt_broken_ms / DoubtBroken: u64 = 2_000, "none: the execution stays in doubt that long";
     /// Pause before what a peer has not confirmed is sent again; it doubles with each try.
     ship_retry_min_ms / ShipRetryMin: u64 = 1_000, "none";
     /// Longest pause between two tries to send to a peer.
@@ -153,8 +157,16 @@ limits! {
     ship_batch_max_bytes / ShipBatchBytes: u64 = 1024 * 1024, "further ones follow in the next message";
     /// Bytes of messages that wait for one peer.
     ship_outbox_max_bytes / ShipOutbox: usize = 32 * 1024 * 1024, "none: what does not fit is sent again later";
+    /// Conflicts that one set keeps; the oldest go first, and are counted.
+    set_conflicts_max / SetConflicts: usize = 256, "none: the oldest conflict is dropped, and `cheops replicas show` says how many were";
     /// What one set's log may hold for sites that are away.
     log_max_bytes / LogBytes: u64 = 64 * 1024 * 1024, "none: an absent site gets the resource's state instead";
+    /// Replica sets per second that a site begins to compare without anyone asking; 0 turns it off.
+    compare_sets_per_s / CompareRate: usize = 10, "none: the others follow in the next second";
+    /// Time from the beginning of one walk over all sets, which are compared on the way, to the next.
+    compare_every_s / CompareEvery: u64 = 3_600, "none";
+    /// Time between two exchanges with a peer of what the two hold.
+    ranges_every_s / RangesEvery: u64 = 600, "none";
     /// How far an operation's time may be ahead of this site's clock.
     clock_ahead_max_ms / ClockAhead: u64 = 60_000, "the operation is quarantined until its time comes";
     /// How long open requests may take to end when the agent stops or a listener goes away.

@@ -4,9 +4,12 @@
 
 mod bench;
 mod command;
+mod converge;
 mod deny;
 mod docs;
 mod e2e;
+mod mutants;
+mod packages;
 mod real;
 mod repo;
 mod sim;
@@ -43,8 +46,12 @@ enum Command {
     E2e(e2e::Args),
     /// Play simulated schedules of the replication engine
     Sim(sim::Args),
+    /// Break the replication engine's logic, one place at a time, and see that the simulator notices
+    Mutants(mutants::Args),
     /// Kill agents under load and look for what was lost or made twice
     Torture(torture::Args),
+    /// Disturb three sites under writes, heal them, and look whether they agree and nothing is lost
+    Converge(converge::Args),
     /// Play scenarios on real applications behind agents
     #[command(subcommand)]
     Real(real::Real),
@@ -72,7 +79,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Deny => deny::run(&repo),
         Command::E2e(args) => e2e::run(&repo, &args),
         Command::Sim(args) => sim::run(&repo, &args),
+        Command::Mutants(args) => mutants::run(&repo, &args),
         Command::Torture(args) => torture::run(&repo, &args),
+        Command::Converge(args) => converge::run(&repo, &args),
         Command::Real(real) => real::run(&repo, real),
         Command::Bench(bench) => bench::run(&repo, bench),
     }

@@ -24,7 +24,7 @@ use anyhow::{Context as _, Result};
 use crate::{bench, repo::Repo};
 use agent::{Agent, AgentConfig};
 use follow::Follow;
-use interrupt::Interrupt;
+pub(crate) use interrupt::Interrupt;
 use mesh::Mesh;
 use ports::Ports;
 use run::{Output, Run};

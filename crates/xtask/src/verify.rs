@@ -17,6 +17,7 @@ use anyhow::Result;
 
 use crate::{
     command::{cargo, succeed},
+    mutants,
     repo::{Finding, Repo},
 };
 
@@ -47,6 +48,10 @@ const RULES: &[(&str, Rule)] = &[
         pages::check,
     ),
     ("links: every relative link leads somewhere", links::check),
+    (
+        "mutants: the text that each one replaces occurs once",
+        mutants::check,
+    ),
 ];
 
 const CLIPPY: [&str; 3] = ["clippy", "--workspace", "--all-targets"];

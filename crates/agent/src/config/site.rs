@@ -11,6 +11,7 @@ use toml::de::DeTable;
 
 use super::{
     Config, ConfigError, GlueChoice, Peer, SOCKET_PATH_MAX_BYTES, Site, Vouch, address, limits, service,
+    slots::{self, Placed},
     table::{Field, Keys, Table, nearest},
     tls::MeshFiles,
 };
@@ -18,6 +19,7 @@ use crate::builtin::{BUILT_IN, BuiltIn};
 
 const KEYS: Keys = &[
     ("site", "\"site1\""),
+    ("slot", "1"),
     ("data_dir", "\"/var/lib/cheops\""),
     ("workers", "0"),
     ("glue", "\"plain\""),
@@ -34,7 +36,11 @@ const PEER_KEYS: Keys = &[
     ("key", "\"site1.key\""),
 ];
 
-const SITE_KEYS: Keys = &[("address", "\"192.0.2.2:7443\""), ("vouch", "\"users\"")];
+const SITE_KEYS: Keys = &[
+    ("address", "\"192.0.2.2:7443\""),
+    ("vouch", "\"users\""),
+    ("slot", "2"),
+];
 
 /// More runtimes than any machine has cores, so that a typing error does not start a million.
 const WORKERS_MAX: u64 = 4096;
@@ -100,12 +106,17 @@ fn read_root<'d>(path: &Path, document: &'d DeTable<'d>, errors: &mut Vec<Config
         .zip(site.as_ref())
         .map(|((peer, ..), site)| MeshFiles::beside(&peer.cert, &site.value));
     let services = read_services(&root, dir, mesh_tls.as_ref(), errors);
+    let slot = site.as_ref().map(|site| slots::read(site, &root, errors));
     let sites = read_sites(&root, site.as_ref(), errors);
+    slots::check(
+        slot.iter().chain(sites.iter().map(|(_, placed, _)| placed)),
+        errors,
+    );
     let limits = limits::read(&root, errors);
 
     check_listeners(peer.as_ref().map(|(_, listen, _)| listen), &services, errors);
     if !root.has("peer")
-        && let Some((name, _)) = sites.first()
+        && let Some((name, ..)) = sites.first()
     {
         errors.push(name.error(
             format!("site `{}` cannot be reached without [peer]", name.value),
@@ -121,6 +132,7 @@ fn read_root<'d>(path: &Path, document: &'d DeTable<'d>, errors: &mut Vec<Config
         config: Config {
             path: path.to_owned(),
             site: site?.value,
+            slot: slot?.value.1,
             data_dir: data_dir?,
             workers: workers.unwrap_or(0),
             glue,
@@ -129,7 +141,10 @@ fn read_root<'d>(path: &Path, document: &'d DeTable<'d>, errors: &mut Vec<Config
                 .iter()
                 .map(|(name, located)| (name.clone(), located.service.clone()))
                 .collect(),
-            sites: sites.into_iter().map(|(name, site)| (name.value, site)).collect(),
+            sites: sites
+                .into_iter()
+                .map(|(name, _, site)| (name.value, site))
+                .collect(),
             limits,
         },
         peer: peer_files,
@@ -288,7 +303,7 @@ fn read_sites(
     root: &Table<'_>,
     here: Option<&Field<SiteName>>,
     errors: &mut Vec<ConfigError>,
-) -> Vec<(Field<SiteName>, Site)> {
+) -> Vec<(Field<SiteName>, Placed, Site)> {
     let mut sites = Vec::new();
     for (name, table) in root.tables("sites", SITE_KEYS, errors) {
         if !table.has("address") {
@@ -311,7 +326,9 @@ fn read_sites(
             Ok(site) => {
                 let address = address.map(|field| field.value).unwrap_or_default().to_owned();
                 let vouch = read_vouch(&table, errors);
-                sites.push((name.with(site), Site { address, vouch }));
+                let name = name.with(site);
+                let placed = slots::read(&name, &table, errors);
+                sites.push((name, placed, Site { address, vouch }));
             }
             Err(error) => errors.push(bad_name(&name, &error)),
         }

@@ -412,6 +412,62 @@ fn bad_peers_and_sites() {
 }
 
 #[test]
+fn no_two_sites_have_one_slot() {
+    let with = |top: &str, sites: &str| {
+        let peer = "[peer]\nlisten = \"127.0.0.1:7443\"\nca = \"a\"\ncert = \"a\"\nkey = \"a\"\n";
+        format!("{top}{GOOD}{peer}{sites}")
+    };
+    let by_name = |name: &str| Slot::by_name(&SiteName::new(name).unwrap());
+    let (mine, of_site2) = (by_name("site1").number(), by_name("site2").number());
+    let site2 = "[sites.site2]\naddress = \"b:7443\"\n";
+    let config = read_text(&with("", site2)).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(config.slot, by_name("site1"));
+    let config = read_text(&with("slot = 7\n", site2)).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(config.slot.number(), 7);
+    // The one that another's name leads to is free once that one has another.
+    let swapped = with(
+        &format!("slot = {of_site2}\n"),
+        &format!("{site2}slot = {mine}\n"),
+    );
+    assert!(read_text(&swapped).is_ok());
+
+    let same = format!("{site2}slot = {mine}\n");
+    let message = format!("`site2` and `site1` both have slot {mine}");
+    check(
+        &with("", &same),
+        13,
+        8,
+        "sites.site2.slot",
+        &message,
+        "write `slot = 0` in [sites.site2]",
+    );
+    // Names alone can do it, too.
+    let names = (0..10_000_000_u32).map(|number| format!("x{number}"));
+    let twin = names
+        .into_iter()
+        .find(|name| by_name(name).number() == mine)
+        .unwrap();
+    let twin = site2.replace("site2", &twin);
+    check(
+        &with("", &twin),
+        11,
+        8,
+        twin[1..].split(']').next().unwrap(),
+        "both have slot",
+        "write `slot = 0`",
+    );
+    let beyond = format!("{site2}slot = 65536\n");
+    check(
+        &with("", &beyond),
+        13,
+        8,
+        "sites.site2.slot",
+        "no slot 65536",
+        "0 to 65535",
+    );
+}
+
+#[test]
 fn bad_limits() {
     let with = |line: &str| format!("{GOOD}[limits]\n{line}\n");
     check(

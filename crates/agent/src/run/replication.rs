@@ -1,7 +1,7 @@
 //! Replication on the control runtime: its start, and what it reaches of the agent.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     rc::Rc,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -16,9 +16,9 @@ use cheops_node::{
     Node, Options, Runner,
     ports::{Access, Application, Failed, Later, Peers, Surroundings},
 };
-use cheops_proxy::{Hands, Shared};
+use cheops_proxy::{Hands, NoAnswer, Shared};
 use cheops_store::SiteKey;
-use cheops_types::{Health, Limits, ServiceName, SiteName};
+use cheops_types::{Health, Limits, ServiceName, SiteName, Slot};
 use http::{Request, Response};
 
 use super::{standing::Standing, world::read};
@@ -101,6 +101,10 @@ async fn watch(node: Node, pulses: Pulses) {
     let mut seen = HashMap::new();
     let mut lives = HashMap::new();
     loop {
+        // One that is taken out of the configuration and listed again begins anew.
+        let listed: HashSet<_> = pulses.recoveries().into_iter().map(|(site, _)| site).collect();
+        seen.retain(|site, _| listed.contains(site));
+        lives.retain(|site, _| listed.contains(site));
         for (site, incarnation) in pulses.incarnations() {
             if lives.insert(site.clone(), incarnation) != Some(incarnation) {
                 node.peer_life(&site, incarnation);
@@ -164,12 +168,29 @@ impl Surroundings for Around {
         self.identity.load_full()
     }
 
+    fn slot(&self, _here: &SiteName) -> Slot {
+        self.standing.load().slot
+    }
+
     fn access(&self, service: &ServiceName) -> Access {
         self.standing.load().access(service)
     }
 
     fn believes(&self, site: &SiteName) -> bool {
         self.standing.load().believes(site)
+    }
+}
+
+fn failed(no_answer: NoAnswer) -> Failed {
+    let NoAnswer {
+        outcome,
+        is_broken,
+        problem,
+    } = no_answer;
+    Failed {
+        outcome,
+        is_broken,
+        problem,
     }
 }
 
@@ -188,7 +209,7 @@ impl Application for Ways {
     ) -> Later<'a, Result<Response<Body>, Failed>> {
         Box::pin(async move {
             let answer = self.hands.call(service, request, scope).await;
-            answer.map_err(|(outcome, problem)| Failed { outcome, problem })
+            answer.map_err(failed)
         })
     }
 }
@@ -202,7 +223,7 @@ impl Peers for Ways {
     ) -> Later<'a, Result<Response<Body>, Failed>> {
         Box::pin(async move {
             let answer = self.hands.ask(site, request, is_long).await;
-            answer.map_err(|(outcome, problem)| Failed { outcome, problem })
+            answer.map_err(failed)
         })
     }
 

@@ -1,4 +1,4 @@
-//! What this site is at its own services: its credentials, and whom it believes about their callers.
+//! What this site is: its credentials at its own services, whom it believes about their callers, its slot.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::Context as _;
 use cheops_node::ports::Access;
-use cheops_types::{ServiceName, SiteName};
+use cheops_types::{ServiceName, SiteName, Slot};
 use tracing::warn;
 
 use crate::config::{Config, Vouch};
@@ -23,6 +23,8 @@ pub(super) struct Standing {
     services: BTreeMap<ServiceName, Service>,
     /// Sites whose word about callers counts nothing here.
     disbelieved: Vec<SiteName>,
+    /// What this site draws meta-ids from, of a range of integers.
+    pub(super) slot: Slot,
 }
 
 #[derive(Clone)]
@@ -54,6 +56,7 @@ impl Standing {
         Ok(Self {
             services,
             disbelieved: disbelieved.map(|(name, _)| name.clone()).collect(),
+            slot: config.slot,
         })
     }
 
@@ -87,6 +90,7 @@ impl Standing {
         is_new.then(|| Self {
             services,
             disbelieved: self.disbelieved.clone(),
+            slot: self.slot,
         })
     }
 }

@@ -2,8 +2,10 @@
 //! have in the end.
 
 mod bad_input;
+mod broken;
 mod callers;
 mod catch_up;
+mod comeback;
 mod crash;
 mod credentials;
 mod disk_full;
@@ -14,9 +16,12 @@ mod mapping;
 mod names;
 mod operators;
 mod partition;
+mod parts;
 mod payload;
 mod preconditions;
 mod prefer;
+mod promise;
 mod references;
 mod refusal;
 mod support;
+mod upkeep;

@@ -7,7 +7,7 @@ mod tests;
 mod verbs;
 mod writes;
 
-use cheops_types::ServiceName;
+use cheops_types::{ServiceName, Slot};
 use toml::{Spanned, de::DeValue};
 
 use super::{
@@ -56,8 +56,8 @@ pub(super) const KEYS: [&str; 30] = [
     "rehearsal",
 ];
 
-/// The least size of a range of integers: it is divided among 65,536 slots, of which each site has one.
-const RANGE_MIN: u64 = 65_536 * 16;
+/// The least size of a range of integers, of which each site has one slot.
+const RANGE_MIN: u64 = Slot::COUNT * 16;
 
 pub(super) fn read(
     service: &ServiceName,

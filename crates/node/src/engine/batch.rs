@@ -1,16 +1,19 @@
 //! What happens within one commit.
 
-use std::collections::BTreeMap;
+mod ids;
+
+use std::collections::{BTreeMap, HashSet};
 
 use cheops_glue::Kind;
 use cheops_replica::{
-    Answer, Context, Draft, Effect, Event, Message, MetaId, Reason, Set, Site, Token, Tuning, adopt, create,
-    receive, step,
+    Answer, Content, Context, Draft, Effect, Event, Message, MetaId, Phase, Reason, Set, Site, Token, Tuning,
+    Welcome, adopt, create, receive, step,
 };
 use cheops_store::{Error, ReadSession};
-use cheops_types::{Code, Limit, Problem, SiteName};
+use cheops_types::{Limit, Problem, SiteName};
 use tokio::sync::oneshot;
 
+use self::ids::is_of_another_set;
 use super::{
     Busy, Engine, Input,
     change::{Change, Held},
@@ -21,6 +24,7 @@ use super::{
 use crate::{
     mint::NewId,
     problems,
+    promises::Promise,
     rows::{self, Kept, SiteRecord},
 };
 
@@ -37,6 +41,8 @@ pub(super) struct Batch<'e> {
     /// The touched sets, as they were; none where there was none.
     before: BTreeMap<MetaId, Option<Kept>>,
     forgotten: BTreeMap<MetaId, Held>,
+    /// Writes of this batch whose callers are told that they will execute, unless they have their end in it.
+    promised: Vec<(MetaId, Token)>,
     ended: Ended,
 }
 
@@ -54,6 +60,21 @@ pub(super) struct Ended {
     /// What became of executions.
     pub(super) results: Vec<(MetaId, Event)>,
     pub(super) moved: Vec<MetaId>,
+    /// Promises that were made or have their end.
+    pub(super) promises: Vec<(Token, Promise)>,
+}
+
+impl Ended {
+    /// How many promises have their end in it.
+    pub(super) fn ends(&self) -> usize {
+        let promises = self.promises.iter();
+        promises.filter(|(_, promise)| promise.end.is_some()).count()
+    }
+
+    /// The writes that have their end in it.
+    pub(super) fn ended(&self) -> HashSet<Token> {
+        self.releases.iter().filter_map(Release::ends).collect()
+    }
 }
 
 impl<'e> Batch<'e> {
@@ -66,6 +87,7 @@ impl<'e> Batch<'e> {
             read: engine.core.store.read()?,
             before: BTreeMap::new(),
             forgotten: BTreeMap::new(),
+            promised: Vec::new(),
             ended: Ended {
                 now_ms,
                 record: record.clone(),
@@ -76,6 +98,7 @@ impl<'e> Batch<'e> {
                 tokens: Vec::new(),
                 results: Vec::new(),
                 moved: Vec::new(),
+                promises: Vec::new(),
             },
             record,
             engine,
@@ -92,9 +115,11 @@ impl<'e> Batch<'e> {
                 local,
                 token,
                 recognise,
-            } => self.begin_set(id, token, |site, meta, context| {
-                adopt(site, meta, *birth, local, token, recognise, context)
-            }),
+            } => {
+                self.begin_set(id, token, |site, meta, context| {
+                    adopt(site, meta, *birth, local, token, recognise, context)
+                });
+            }
             Input::Result { set, event } => self.result(set, event),
             Input::Tell { set, event, done } => {
                 let outcome = self.happen(&set, event);
@@ -105,12 +130,26 @@ impl<'e> Batch<'e> {
                 self.ended.dones.push((done, outcome));
             }
             Input::PeerLife { site, incarnation } => self.peer_life(site, incarnation),
+            Input::Hello { from, hello, done } => {
+                // Nobody may be listening any more.
+                let _ = done.send(self.record.site.welcome(&from, hello));
+            }
+            Input::Welcomed { from, welcome } => self.welcomed(&from, welcome),
             Input::PeerUp(site) => {
                 let is_known = self.engine.sweeps.iter().any(|sweep| sweep.peer() == Some(&site));
                 if !is_known {
                     self.engine.sweeps.push_back(Sweep::peer_up(site));
                 }
             }
+        }
+    }
+
+    fn welcomed(&mut self, from: &SiteName, welcome: Welcome) {
+        if self.record.site.welcomed(from, welcome, self.now_ms) {
+            tracing::error!(
+                site = %from,
+                "this site's store is older than the other site remembers it: it was set back, and takes what it has forgotten from the others"
+            );
         }
     }
 
@@ -193,6 +232,9 @@ impl<'e> Batch<'e> {
     fn request(&mut self, meta: &MetaId, draft: Draft) {
         let token = draft.token;
         self.ended.tokens.push((meta.clone(), token));
+        if draft.promised {
+            self.promised.push((meta.clone(), token));
+        }
         let known = match self.load(meta) {
             Ok(known) => known,
             Err(error) => return self.fail(token, self.problem(&error)),
@@ -222,10 +264,13 @@ impl<'e> Batch<'e> {
     }
 
     fn create(&mut self, id: NewId, draft: Draft) {
-        let token = draft.token;
-        self.begin_set(id, token, |site, meta, context| {
+        let (token, is_promised) = (draft.token, draft.promised);
+        let meta = self.begin_set(id, token, |site, meta, context| {
             create(site, meta, draft, context)
         });
+        if is_promised {
+            self.promised.extend(meta.map(|meta| (meta, token)));
+        }
     }
 
     fn begin_set(
@@ -233,27 +278,33 @@ impl<'e> Batch<'e> {
         id: NewId,
         token: Token,
         begin: impl FnOnce(&mut Site, &MetaId, &Context<'_>) -> (Set, Vec<Effect>),
-    ) {
-        let meta = match id {
-            NewId::Given(meta) => Some(meta),
-            NewId::Integer { counter, slot } => self.record.integers.draw(&counter, slot),
-        };
-        let Some(meta) = meta else {
-            let site = &self.engine.core.site;
-            let detail = format!(
-                "`{site}` has drawn all its integers for meta-ids of this kind: widen the range in the glue"
-            );
-            return self.fail(token, Problem::new(Code::GlueIncomplete, detail).at(site));
+    ) -> Option<MetaId> {
+        let meta = match self.unused(id) {
+            Ok(meta) => meta,
+            Err(problem) => {
+                self.fail(token, problem);
+                return None;
+            }
         };
         self.ended.tokens.push((meta.clone(), token));
         let (set, effects) = self.with_context(None, |site, context| begin(site, &meta, context));
-        self.enter(&meta, set, effects);
+        self.enter(&meta, set, true, effects);
+        Some(meta)
     }
 
     fn receive(&mut self, message: Message) -> Result<(), Problem> {
         let meta = message.set.clone();
         let is_known = self.load(&meta).map_err(|error| self.problem(&error))?;
         if is_known {
+            let held = self.engine.cache.get(&meta);
+            if held.is_some_and(|held| is_of_another_set(&held.kept.set, &message)) {
+                tracing::error!(
+                    set = %meta, from = %message.from,
+                    "two replica sets have one meta-id: what the site sends of the other one is not taken; \
+                     delete that one there and create it again"
+                );
+                return Ok(());
+            }
             let incarnation = message.incarnation;
             self.step(&meta, Event::Message(message));
             // Whoever knows of this life of the store has told what it missed.
@@ -264,8 +315,9 @@ impl<'e> Batch<'e> {
             }
             return Ok(());
         }
+        let begins = matches!(message.content, Content::Operations(_));
         match self.with_context(None, |site, context| receive(site, message, context)) {
-            (Some(set), effects) => self.enter(&meta, set, effects),
+            (Some(set), effects) => self.enter(&meta, set, begins, effects),
             (None, effects) => self
                 .ended
                 .releases
@@ -289,10 +341,10 @@ impl<'e> Batch<'e> {
         act(&mut self.record.site, &context)
     }
 
-    /// A set that is new here.
-    fn enter(&mut self, meta: &MetaId, set: Set, effects: Vec<Effect>) {
+    /// A set that is new here, with its create or with a state.
+    fn enter(&mut self, meta: &MetaId, set: Set, begins: bool, effects: Vec<Effect>) {
         self.before.entry(meta.clone()).or_insert(None);
-        let held = Held::new(self.record.run, self.record.site.incarnation(), set);
+        let held = Held::new(self.record.run, self.record.site.incarnation(), set, begins);
         self.engine.cache.put(meta.clone(), held);
         self.collect(meta, effects);
     }
@@ -338,8 +390,20 @@ impl<'e> Batch<'e> {
                 held.kept.run = self.record.run;
             }
             self.step(meta, Event::Resume);
+            self.break_off(meta);
         }
         Ok(!self.forgotten.contains_key(meta))
+    }
+
+    /// What was under way when the agent stopped had its connection ended then.
+    fn break_off(&mut self, meta: &MetaId) {
+        let job = self.engine.cache.get(meta).and_then(|held| held.kept.set.job());
+        // What has begun just now is none of it.
+        let Some(job) = job.filter(|job| matches!(job.phase, Phase::Doubt { .. })) else {
+            return;
+        };
+        let (ticket, settle_ms) = (job.ticket, self.engine.core.surroundings.limits().doubt_broken_ms);
+        self.step(meta, Event::Broken { ticket, settle_ms });
     }
 
     /// Keeps a set as it was before the batch.
@@ -359,9 +423,14 @@ impl<'e> Batch<'e> {
         let profile = self.engine.core.surroundings.profile();
         let record = held.kept.set.record();
         let kind = profile.kind(&record.service, &record.kind);
+        let dropped = held.kept.set.conflicts_dropped();
         let effects = self.with_context(Some(&kind), |site, context| {
             step(site, &mut held.kept.set, event, context)
         });
+        if held.kept.set.conflicts_dropped() > dropped {
+            Limit::SetConflicts.hit();
+            tracing::warn!(set = %meta, "a replica set has too many conflicts: the oldest are dropped");
+        }
         self.engine.cache.put(meta.clone(), held);
         self.collect(meta, effects);
     }
@@ -374,6 +443,13 @@ impl<'e> Batch<'e> {
                 match effect {
                     Effect::Moved(meta) => self.ended.moved.push(meta),
                     Effect::Forget => is_over = true,
+                    Effect::Answer { token, answer } if self.engine.promises.is_open(token) => {
+                        let set = &held.kept.set;
+                        let promise = Promise::ended(set, &core.site, &answer, self.now_ms);
+                        self.ended.promises.push((token, promise));
+                        let effect = Effect::Answer { token, answer };
+                        self.ended.releases.extend(Release::of(core, &held.kept, effect));
+                    }
                     effect => self.ended.releases.extend(Release::of(core, &held.kept, effect)),
                 }
             }
@@ -404,10 +480,26 @@ impl<'e> Batch<'e> {
             let Some(held) = self.engine.cache.get_mut(&meta) else {
                 continue;
             };
-            self.ended.changes.extend(held.change(before.as_ref(), &here));
+            let change = held.change(before.as_ref(), &here);
+            if change.is_some() {
+                let fetches = rows::bare(&held.kept.set);
+                let fetches = fetches.map(|payload| Release::fetch(&meta, payload));
+                self.ended.releases.extend(fetches);
+            }
+            self.ended.changes.extend(change);
             self.ended.touched.push(meta);
         }
-        if !self.ended.changes.is_empty() || self.record != self.ended.record {
+        let ended = self.ended.ended();
+        for (meta, token) in self.promised {
+            if !ended.contains(&token) {
+                let promise = Promise::open(&self.engine.core, &meta, token, self.now_ms);
+                self.ended.promises.push((token, promise));
+            }
+        }
+        if !self.ended.changes.is_empty() {
+            self.record.site.grow();
+        }
+        if !self.ended.changes.is_empty() || !self.record.is_like(&self.ended.record) {
             self.record.commits += 1;
         }
         self.ended.record = self.record;

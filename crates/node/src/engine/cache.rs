@@ -101,7 +101,7 @@ mod tests {
     fn keeps_what_was_used_last() {
         let mut cache = Cache::new(2);
         for meta in ["a", "b", "c"] {
-            cache.put(MetaId::new(meta), Held::new(1, 1, set(meta)));
+            cache.put(MetaId::new(meta), Held::new(1, 1, set(meta), true));
         }
         let a = cache.take(&MetaId::new("a")).unwrap();
         cache.put(MetaId::new("a"), a);

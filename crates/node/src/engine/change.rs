@@ -60,12 +60,13 @@ impl Held {
         }
     }
 
-    /// Nothing of it is stored yet.
-    pub(super) fn new(run: u64, incarnation: u64, set: Set) -> Self {
+    /// Nothing of it is stored yet. `begins` where this is its create, not a state that another site has sent.
+    pub(super) fn new(run: u64, incarnation: u64, set: Set, begins: bool) -> Self {
         Self {
             kept: Kept {
                 run,
                 incarnation,
+                begun: begins.then_some(incarnation),
                 needs: BTreeSet::new(),
                 set,
                 writer: None,
@@ -215,7 +216,7 @@ impl Put {
             // If it gives names away later, it has to wait anew.
             session.delete::<rows::Names>(&(key.clone(), String::new()))?;
         }
-        let row = rows::set_row(session, &self.here, &self.kept.set)?;
+        let row = rows::set_row(session, &self.here, &self.kept)?;
         session.put::<Sets>(&key, &row)?;
         let row = RecordRow {
             unsettled: self.unsettled,

@@ -14,7 +14,6 @@ use cheops_types::{Limits, ServiceName, SiteName};
 
 use super::change::Held;
 use crate::{
-    mint::Counters,
     node::StartError,
     rows::{SiteRecord, SiteRow},
 };
@@ -65,7 +64,7 @@ impl Fill {
             let mut changes = Vec::new();
             for number in next..=last {
                 let set = self.settled(&mut places, number);
-                let mut held = Held::new(RUN, self.now_ms, set);
+                let mut held = Held::new(RUN, self.now_ms, set, true);
                 changes.extend(held.change(None, &self.here));
             }
             let record = SiteRecord {
@@ -73,7 +72,6 @@ impl Fill {
                 run: RUN,
                 commits: u64::from(last),
                 probes: 0,
-                integers: Counters::default(),
                 lives: std::collections::BTreeMap::new(),
             };
             let written = store.write(move |session| {
@@ -155,6 +153,7 @@ impl Fill {
             },
             conditions: None,
             credential: None,
+            promised: false,
         }
     }
 }

@@ -7,7 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cheops_replica::{Birth, Content, Draft, Event, LocalId, Message, MetaId, Recognise, Token};
+use cheops_replica::{
+    Birth, Content, Draft, Event, Hello, LocalId, Message, MetaId, Recognise, Token, Welcome,
+};
 use cheops_types::{Code, Limit, Problem, SiteName};
 use tokio::sync::oneshot;
 
@@ -16,6 +18,9 @@ use crate::mint::NewId;
 /// How long the reports of other sites wait for something to share a commit with, once the engine could take
 /// them. Nobody's answer depends on them, and a commit of their own would hold up the next caller's.
 const REPORTS_WAIT: Duration = Duration::from_millis(10);
+
+/// More inputs than this mean that the engine has enough to do.
+const BUSY_INPUTS: usize = 64;
 
 /// Something for the engine to do.
 pub(crate) enum Input {
@@ -51,6 +56,14 @@ pub(crate) enum Input {
     PeerUp(SiteName),
     /// A site told which life of its store this is.
     PeerLife { site: SiteName, incarnation: u64 },
+    /// A site that has started asks how old its store was.
+    Hello {
+        from: SiteName,
+        hello: Hello,
+        done: oneshot::Sender<Welcome>,
+    },
+    /// The answer to this site's own hello.
+    Welcomed { from: SiteName, welcome: Welcome },
 }
 
 impl Input {
@@ -184,6 +197,28 @@ impl EngineHandle {
     pub(crate) async fn tell(&self, set: &MetaId, event: Event) -> Result<(), Problem> {
         let set = set.clone();
         self.ask(|done| Input::Tell { set, event, done }).await
+    }
+
+    /// The same event for many sets; returns when all of it is durable, or has failed. What failed comes again with
+    /// the next round of whoever asks.
+    pub(crate) async fn tell_each(&self, sets: Vec<MetaId>, event: &Event) {
+        let mut outcomes = Vec::with_capacity(sets.len());
+        for set in sets {
+            let (done, outcome) = oneshot::channel();
+            let event = event.clone();
+            if self.post(Input::Tell { set, event, done }).is_err() {
+                break;
+            }
+            outcomes.push(outcome);
+        }
+        for outcome in outcomes {
+            let _ = outcome.await;
+        }
+    }
+
+    /// Whether so much waits that what nobody asked for should not come on top.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.inbox.lock().inputs.len() > BUSY_INPUTS
     }
 
     /// What another site sent; returns when it is durable.

@@ -4,14 +4,14 @@ use std::{sync::Arc, time::Instant};
 
 use cheops_plan::Told;
 use cheops_replica::{Answer, Effect, Event, Message, MetaId, Token};
-use cheops_store::{Error, Pending};
+use cheops_store::{Error, PayloadRef, Pending};
 use cheops_types::{Outcome, Problem, SiteName};
 
 use super::{Engine, Input, batch::Ended};
 use crate::{
     caller::OnBehalf,
     core::Core,
-    problems,
+    problems, promises,
     rows::{self, Kept, SiteRow},
     task::{Call, Task, What},
     told,
@@ -72,12 +72,26 @@ impl Release {
         })
     }
 
+    /// The write whose end it is.
+    pub(super) fn ends(&self) -> Option<Token> {
+        match self {
+            Self::Answer { token, .. } | Self::Failed { token, .. } => Some(*token),
+            Self::Task(_) | Self::Progress { .. } => None,
+        }
+    }
+
     /// An effect that is about no set of this site.
     pub(super) fn alone(effect: Effect) -> Option<Self> {
         match effect {
             Effect::Send { to, message } => Some(Self::send(to, message)),
             _ => None,
         }
+    }
+
+    /// Asked for with every change of the set while it is missing: the runner knows what is under way.
+    pub(super) fn fetch(meta: &MetaId, payload: PayloadRef) -> Self {
+        let set = meta.clone();
+        Self::Task(Task::Fetch { set, payload })
     }
 
     fn send(to: SiteName, message: Message) -> Self {
@@ -93,8 +107,8 @@ fn call(core: &Core, kept: &Kept, what: What) -> Release {
         set: Arc::new(set.record().clone()),
         others: others.cloned().collect(),
         stand_in: match &what {
-            What::Look { .. } => OnBehalf::under_way(kept),
-            What::Execute(_) | What::Read { .. } => OnBehalf::last_of(kept),
+            What::Look { .. } | What::Read { .. } => OnBehalf::under_way(kept),
+            What::Execute(_) => OnBehalf::last_of(kept),
         },
         what,
     })))
@@ -104,15 +118,18 @@ impl Engine {
     /// Makes a batch durable and lets its effects out, or undoes it.
     pub(super) fn commit(&mut self, mut ended: Ended) {
         let changes = std::mem::take(&mut ended.changes);
-        if changes.is_empty() && ended.record == self.record {
+        if changes.is_empty() && ended.record.is_like(&self.record) {
             return self.committed(ended);
         }
         let record = ended.record.clone();
+        let promises = ended.promises.clone();
+        let dropped = self.promises.surplus(ended.ends());
         let begin = Instant::now();
         let written = self.core.store.write(move |session| {
             for change in changes {
                 change.apply(session)?;
             }
+            promises::apply(session, &promises, &dropped)?;
             session.put::<SiteRow>(&(), &record)
         });
         let written = written.and_then(Pending::wait);
@@ -125,7 +142,11 @@ impl Engine {
     }
 
     fn committed(&mut self, ended: Ended) {
+        let dropped = self.promises.surplus(ended.ends()).len();
+        self.promises.note(&ended.promises, dropped);
+        let answered = ended.ended();
         self.record = ended.record;
+        self.core.life.set(&self.record.site);
         self.failures = 0;
         if self.unstored.is_empty() {
             self.retry_at = None;
@@ -146,6 +167,10 @@ impl Engine {
             self.wake_dependents(&moved);
         }
         for (meta, token) in ended.tokens {
+            // One that has its end already leaves nothing to be promised.
+            if answered.contains(&token) {
+                continue;
+            }
             let recorded = self
                 .cache
                 .get(&meta)
@@ -224,7 +249,7 @@ impl Engine {
                     let _ = done.send(Err(problem.clone()));
                 }
                 Input::Result { set, event } => results.push((set, event)),
-                Input::PeerUp(_) | Input::PeerLife { .. } => {}
+                Input::PeerUp(_) | Input::PeerLife { .. } | Input::Hello { .. } | Input::Welcomed { .. } => {}
             }
         }
         self.keep(results);

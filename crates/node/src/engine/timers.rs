@@ -10,11 +10,16 @@ use cheops_replica::MetaId;
 /// The longest wait for a time on the wall clock, which may be set while nobody looks.
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
 
+/// A clock that goes back by less is being corrected, not set.
+const SET_BACK_MS: u64 = 1_000;
+
 /// What is due is given out once; a set that wants more says so.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     order: BTreeSet<(u64, MetaId)>,
     times: HashMap<MetaId, u64>,
+    /// What the wall clock showed when it was last looked at.
+    now_ms: u64,
 }
 
 impl Timers {
@@ -30,6 +35,13 @@ impl Timers {
 
     /// Sets whose time has come, some of them if there are many.
     pub(super) fn due(&mut self, now_ms: u64, max: usize) -> Vec<MetaId> {
+        if now_ms.saturating_add(SET_BACK_MS) < self.now_ms {
+            // The clock was set back: what waits for a time that it showed before would wait for that long.
+            for meta in self.times.keys().cloned().collect::<Vec<_>>() {
+                self.set(&meta, Some(now_ms));
+            }
+        }
+        self.now_ms = now_ms;
         let due: Vec<_> = self
             .order
             .iter()
@@ -53,6 +65,15 @@ impl Timers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_waits_for_a_time_that_the_clock_no_longer_shows() {
+        let a = MetaId::new("a");
+        let mut timers = Timers::default();
+        assert!(timers.due(1_000_000, 10).is_empty());
+        timers.set(&a, Some(1_000_500));
+        assert_eq!(timers.due(5_000, 10), [a]);
+    }
 
     #[test]
     fn gives_out_what_is_due_in_order_and_once() {

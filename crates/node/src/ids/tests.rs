@@ -41,6 +41,8 @@ fn lab(sets: &[Known<'_>]) -> Lab {
                 span: None,
                 shares: Vec::new(),
                 has_moved: false,
+                begun: Some(1),
+                held_hash: 0,
             },
         };
         let meta = set.meta.to_owned();

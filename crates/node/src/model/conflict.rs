@@ -38,6 +38,10 @@ words! {
         TooLate = "too-late",
         /// Its site was removed before any other had it.
         Expelled = "expelled",
+        /// Each site had refused something, and the replica that the others now follow had refused this.
+        Forgone = "forgone",
+        /// The site that keeps it could not execute it, and its log was full.
+        Bound = "bound",
     }
 }
 

@@ -25,6 +25,14 @@ pub struct SetSummary {
     pub local_id: Option<String>,
     pub sites: Vec<SiteName>,
     pub conflicts: usize,
+    /// Conflicts that were dropped because there were too many.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub conflicts_dropped: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde wants
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 macro_rules! words {

@@ -1,4 +1,6 @@
+mod ids;
 mod lab;
+mod promises;
 
 use std::time::Duration;
 

@@ -31,6 +31,9 @@ impl Operator {
     pub async fn adopt(&self, asked: Adopt) -> Result<SetDetail, Problem> {
         let sites = self.others(&asked.sites)?;
         let resource = self.resource(&asked)?;
+        // Before a set begins that no site could follow.
+        let what = format!("`{}` cannot be adopted", resource.path);
+        self.has_no_parts(&resource.service, &resource.kind, &what)?;
         self.must_be_there(&resource, &asked).await?;
         let meta = match self.set_of(&resource).await? {
             Some(set) => self.claim(&resource, &set).await?,

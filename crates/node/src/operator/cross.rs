@@ -101,6 +101,7 @@ impl Operator {
             request: Request { shares, ..request },
             conditions: None,
             credential,
+            promised: false,
         };
         let input = Input::Request {
             set: record.meta.clone(),

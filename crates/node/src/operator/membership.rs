@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cheops_replica::{MetaId, Phase, Secret, Set, Standing, Verb};
-use cheops_types::{Code, Problem, SiteName};
+use cheops_types::{Code, Problem, ServiceName, SiteName};
 use tokio::time::Instant;
 
 use super::{Operator, view::View};
@@ -89,6 +89,9 @@ impl Operator {
     ) -> Result<(), Problem> {
         self.known_site(site)?;
         self.may_change(set)?;
+        let record = set.record();
+        let what = format!("`{site}` cannot get a replica");
+        self.has_no_parts(&record.service, &record.kind, &what)?;
         if set.local().is_none() {
             let detail = format!(
                 "`{}` has no replica that `{site}` could start from: ask a site that has one",
@@ -101,6 +104,17 @@ impl Operator {
             stay: 0,
         };
         self.change(&set.record().meta, verb, credential).await
+    }
+
+    /// Refuses what would bring the document of a resource to a site, and nothing else of it.
+    pub(super) fn has_no_parts(&self, service: &ServiceName, kind: &str, what: &str) -> Result<(), Problem> {
+        if !self.core.surroundings.profile().kind(service, kind).has_parts() {
+            return Ok(());
+        }
+        let instead =
+            "create it under a scope with all the sites that it is to be at, and send its data then";
+        let site = &self.core.site;
+        Err(problems::without_parts(site, (service, kind), what, instead))
     }
 
     async fn leave(&self, set: &Set, site: &SiteName, force: bool) -> Result<(), Problem> {

@@ -37,7 +37,8 @@ impl Operator {
         let unverified = format!(
             "# TYPE cheops_callers_unverified_total counter\ncheops_callers_unverified_total {unverified}\n"
         );
-        numbers.unwrap_or_default() + &unverified + &self.core.commit_times.to_string()
+        let upkeep = self.core.upkeep.to_string();
+        numbers.unwrap_or_default() + &unverified + &upkeep + &self.core.commit_times.to_string()
     }
 }
 

@@ -43,6 +43,7 @@ impl Operator {
         if !repair || found.same {
             return Ok(found);
         }
+        self.can_be_repaired(&set)?;
         let patience = Duration::from_secs(self.core.surroundings.limits().prefer_wait_max_s);
         let started = Instant::now();
         self.repair(&set).await?;
@@ -61,6 +62,21 @@ impl Operator {
         }
         found.repaired = true;
         Ok(found)
+    }
+
+    /// A repair sets documents. One that also has parts would be called the same again, whatever its parts are, and one that is
+    /// missing would be made without them.
+    fn can_be_repaired(&self, set: &Set) -> Result<(), Problem> {
+        let record = set.record();
+        let profile = self.core.surroundings.profile();
+        if !profile.kind(&record.service, &record.kind).has_parts() {
+            return Ok(());
+        }
+        let what = format!("the replicas of `{}` differ and cannot be repaired", record.meta);
+        let instead = "write it and its data again through an agent, or delete it and create it anew where a replica is \
+                       missing; without a repair, the same request shows what differs";
+        let kind = (record.service.as_str(), record.kind.as_str());
+        Err(problems::without_parts(&self.core.site, kind, &what, instead))
     }
 
     /// Every site reads its own replica again: what it remembers of it may be what has drifted. This site

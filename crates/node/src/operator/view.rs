@@ -50,6 +50,7 @@ impl<'s> View<'s> {
             local_id: self.set.local().map(ToString::to_string),
             sites: self.members().map(|(site, _)| site.clone()).collect(),
             conflicts: self.set.conflicts().count(),
+            conflicts_dropped: self.set.conflicts_dropped(),
         }
     }
 

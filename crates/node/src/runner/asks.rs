@@ -19,7 +19,13 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{Hands, read::Access, render::Order};
 use crate::{
-    caller::OnBehalf, names, problems, progress::Progress, rows, secret::Headers, waiting::AppAnswer,
+    caller::OnBehalf,
+    names, problems,
+    progress::Progress,
+    rows,
+    secret::Headers,
+    waiting::AppAnswer,
+    wire::{HELLO, RANGES},
 };
 
 /// Asks that wait; further ones are told to come again.
@@ -161,6 +167,16 @@ impl Asks {
             let detail = format!("the answer of site `{site}` cannot be read: upgrade the older agent");
             Problem::new(Code::PeerFailed, detail).at(site)
         })
+    }
+
+    /// What another site remembers of this one's store.
+    pub(crate) async fn hello(&self, site: &SiteName, hello: Bytes) -> Result<Bytes, Problem> {
+        self.peer(site, HELLO, hello).await
+    }
+
+    /// What another site holds where this one holds something else.
+    pub(crate) async fn ranges(&self, site: &SiteName, mine: Bytes) -> Result<Bytes, Problem> {
+        self.peer(site, RANGES, mine).await
     }
 
     /// Soon, and not at all if there is too much to do: it is done again and again.

@@ -46,6 +46,7 @@ impl Hands {
     fn request(&self, order: Order) -> Result<Request<Body>, Failed> {
         let not_sent = |reason: &dyn std::fmt::Display| Failed {
             outcome: Outcome::NotExecuted,
+            is_broken: false,
             problem: Problem::new(
                 Code::BadRequest,
                 format!("a recorded request cannot be sent: {reason}"),

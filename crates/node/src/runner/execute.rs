@@ -19,7 +19,7 @@ use super::{
 use crate::{
     caller::{OnBehalf, only_recorded},
     ids::ToLocal,
-    rows,
+    problems, rows,
     secret::Headers,
     waiting::{AppAnswer, Caller},
 };
@@ -34,7 +34,14 @@ pub(super) enum Unsent {
     Answered(u16),
     /// The same, with its words or with what has to be done about it.
     Refused { status: u16, said: Option<String> },
+    /// It was sent, and its connection ended without an answer.
+    Broken,
 }
+
+/// The connection of an execution ended without an answer: it may have executed, and is not under way any more
+/// as far as anyone can tell.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Broken;
 
 /// The body of a request on its way, kept in the spool until it has ended.
 struct Kept {
@@ -49,19 +56,40 @@ impl Hands {
         others: &[SiteName],
         stand_in: &OnBehalf,
         execution: Execution,
-    ) -> Attempt {
+    ) -> Result<Attempt, Broken> {
         let caller = self.core.waiting.take_caller(execution.token);
         let on_behalf = OnBehalf::of(&execution, stand_in);
         let attempt = self.attempt(set, others, &on_behalf, &execution, caller.as_deref());
-        match attempt.await {
+        let attempt = match attempt.await {
+            Err(Unsent::Broken) => return Err(Broken),
+            attempt => self.attempt_or_not(set, &execution, caller.is_some(), attempt),
+        };
+        let did_nothing = matches!(attempt, Attempt::NotSent | Attempt::Answered { status: 503, .. });
+        if let Some(caller) = caller.filter(|_| did_nothing) {
+            // If it was promised, the next attempt is its first.
+            self.core.waiting.give_back(execution.token, caller);
+        }
+        Ok(attempt)
+    }
+
+    /// What became of it, also where nothing was sent.
+    fn attempt_or_not(
+        &self,
+        set: &Record,
+        execution: &Execution,
+        has_caller: bool,
+        attempt: Result<Attempt, Unsent>,
+    ) -> Attempt {
+        match attempt {
             Ok(attempt) => attempt,
             Err(Unsent::Later) => Attempt::NotSent,
+            Err(Unsent::Broken) => Attempt::Unknown,
             Err(Unsent::Answered(status)) => answered(status, None),
             Err(Unsent::Refused { status, said }) => answered(status, said),
             Err(Unsent::Never(problem)) => {
                 warn!(set = %set.meta, problem = %problem.detail, "a request cannot be rendered");
                 let status = problem.status();
-                if caller.is_some() {
+                if has_caller {
                     let content_type = Bytes::from_static(Problem::CONTENT_TYPE.as_bytes());
                     let answer = AppAnswer {
                         status,
@@ -87,6 +115,7 @@ impl Hands {
             recognise: execution.recognise,
             token: execution.token,
         };
+        self.is_whole(set, &execution.form)?;
         let request = request_of(&execution.form);
         let kept = match request {
             Some(request) => {
@@ -128,10 +157,11 @@ impl Hands {
             Ok(answer) => answer,
             Err(failed) => {
                 debug!(set = %set.meta, problem = %failed.problem.detail, "an execution got no answer");
-                return Ok(match failed.outcome {
-                    Outcome::NotExecuted => Attempt::NotSent,
-                    _ => Attempt::Unknown,
-                });
+                return match failed.outcome {
+                    Outcome::NotExecuted => Ok(Attempt::NotSent),
+                    _ if failed.is_broken => Err(Unsent::Broken),
+                    _ => Ok(Attempt::Unknown),
+                };
             }
         };
         if caller.is_none() && self.meets_a_leaver(set, execution, &answer, access).await {
@@ -148,6 +178,25 @@ impl Hands {
             self.core.waiting.put_answer(execution.token, answer);
         }
         Ok(attempt)
+    }
+
+    /// A replica that is made from the state of another has no parts: it would pass for one and be empty. The answer is one that
+    /// counts as the application's last word, so that the replica is degraded and shown with the reason.
+    fn is_whole(&self, set: &Record, form: &Form) -> Result<(), Unsent> {
+        const REFUSED: u16 = 422;
+        let profile = self.core.surroundings.profile();
+        let is_from_state = matches!(form, Form::CreateFrom { .. });
+        if !is_from_state || !profile.kind(&set.service, &set.kind).has_parts() {
+            return Ok(());
+        }
+        let what = "the replica is not made again";
+        let instead = "delete the resource and create it anew, and send its data then";
+        let kind = (set.service.as_str(), set.kind.as_str());
+        let problem = problems::without_parts(&self.core.site, kind, what, instead);
+        Err(Unsent::Refused {
+            status: REFUSED,
+            said: Some(problem.detail),
+        })
     }
 
     /// What an answer says. A create that succeeded without telling an id is in doubt: what it made has to be

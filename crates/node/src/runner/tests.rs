@@ -74,7 +74,7 @@ fn credential(lab: &Lab, value: &'static str) -> Secret {
 
 fn execute(lab: &Lab, application: &Rc<FakeApplication>, set: &Record, execution: Execution) -> Attempt {
     let hands = hands(lab, application);
-    lab::run(hands.execute(set, &[site("b")], &OnBehalf::default(), execution))
+    lab::run(hands.execute(set, &[site("b")], &OnBehalf::default(), execution)).unwrap()
 }
 
 fn answered(status: u16, local: Option<&str>) -> Attempt {
@@ -226,6 +226,27 @@ fn a_settable_id_is_the_sets() {
     let seen = application.seen.borrow();
     let body: serde_json::Value = serde_json::from_str(&seen[0].body).unwrap();
     assert_eq!(body, serde_json::json!({"name": "x", "id": set.meta.as_str()}));
+}
+
+#[test]
+fn what_has_data_beside_its_document_is_not_made_from_a_state() {
+    let lab = Lab::new("a");
+    let application = FakeApplication::answering([]);
+    let create = Form::CreateFrom {
+        state: br#"{"id":"f","name":"plan"}"#.to_vec(),
+    };
+    let execution = execution(Recognise::ChosenId, create);
+    let attempt = execute(&lab, &application, &record("B", "file", "f"), execution);
+    let Attempt::Answered {
+        status: 422,
+        local: None,
+        said: Some(said),
+    } = attempt
+    else {
+        panic!("{attempt:?}");
+    };
+    assert!(said.contains("`parts` in the glue"), "{said}");
+    assert!(application.seen.borrow().is_empty());
 }
 
 #[test]

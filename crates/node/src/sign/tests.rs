@@ -34,6 +34,7 @@ fn operation(origin: &str) -> Operation {
             millis: NOW_MS,
             count: 0,
         },
+        age: cheops_replica::Age::default(),
         after: Vector::new(),
         epoch: 0,
         verb: Verb::Replace,
@@ -155,4 +156,24 @@ fn certificates_may_end_or_begin_between_making_and_sending() {
     let op = signed(&renewed, &set);
     assert_eq!(check(&reader, &set, &op, NOW_MS + 30 * DAY_MS), Ok(()));
     assert!(check(&reader, &set, &op, NOW_MS + 60 * DAY_MS).is_err());
+}
+
+#[test]
+fn what_is_given_up_is_still_its_origins() {
+    let ca = mesh();
+    let (paris, rome) = (identity(&ca, "paris", NOW_MS), identity(&ca, "rome", NOW_MS));
+    let set = MetaId::new("m");
+    let forgo = |lost: Operation| {
+        let mut op = operation("rome");
+        op.verb = Verb::Forgo { lost: vec![lost] };
+        sign(&rome, &set, &mut op).unwrap();
+        op
+    };
+    assert_eq!(check(&paris, &set, &forgo(signed(&paris, &set)), NOW_MS), Ok(()));
+    // One of its own that never left it is signed with it.
+    assert_eq!(check(&paris, &set, &forgo(operation("rome")), NOW_MS), Ok(()));
+    let mut changed = signed(&paris, &set);
+    changed.request.path = "/other".into();
+    assert!(check(&paris, &set, &forgo(changed), NOW_MS).is_err());
+    assert!(check(&paris, &set, &forgo(operation("paris")), NOW_MS).is_err());
 }

@@ -8,8 +8,8 @@ use cheops_replica::{Event, Message, MetaId};
 use cheops_types::{Code, Problem, SiteName, headers};
 use tracing::warn;
 
-use super::{CHECK, MESSAGES, READ, batch, parts};
-use crate::{core::Core, names, problems, rows, secret, sign};
+use super::{CHECK, HELLO, MESSAGES, RANGES, READ, batch, parts};
+use crate::{core::Core, life, names, problems, rows, secret, sign, upkeep};
 
 /// Everything below [`headers::PEER_REPLICATION_PATH`]. Each message is taken whole or not at all, and the
 /// answer comes when they are durable.
@@ -25,6 +25,10 @@ pub(crate) fn receive(
             take(core, from, body).await.map(|()| Bytes::new())
         } else if path == headers::NAMES {
             names::answer(core, from, body).await
+        } else if path == HELLO {
+            life::answer(core, from, body).await
+        } else if path == RANGES {
+            upkeep::answer(core, from, body).await
         } else if let Some(meta) = path.strip_prefix(READ) {
             let set = for_members(&core, &from, meta)?;
             let state = core.asks.replica(&set).await?;

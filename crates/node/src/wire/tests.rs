@@ -20,8 +20,10 @@ pub(super) fn message(from: &str, set: &str, content: Content) -> Message {
         from: site(from),
         incarnation: 0,
         epoch: 0,
+        now_ms: 0,
         report: Report {
             incarnation: 1,
+            age: cheops_replica::Age::default(),
             stay: 0,
             held: Vector::new(),
             done: Vector::new(),
@@ -30,6 +32,7 @@ pub(super) fn message(from: &str, set: &str, content: Content) -> Message {
             left: false,
             ask: false,
             waits: Vec::new(),
+            bare: Vec::new(),
         },
         content,
     }
@@ -50,6 +53,7 @@ pub(super) fn operation(origin: &str, seq: u64, body: &[u8]) -> Operation {
             millis: NOW_MS,
             count: 0,
         },
+        age: cheops_replica::Age::default(),
         after: Vector::new(),
         epoch: 0,
         verb: Verb::Create(Box::new(Birth {

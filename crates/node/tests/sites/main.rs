@@ -141,26 +141,8 @@ fn a_long_body_is_fetched_by_the_other_site() {
         assert_eq!((status, file.complete), (201, true), "{file:?}");
 
         let content: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 253) as u8).collect();
-        let mut spooling = world.node("a").spool().unwrap();
-        for piece in content.chunks(100_000) {
-            spooling.write(piece).unwrap();
-        }
-        let body = spooling.finish().await.unwrap();
         let path = format!("/files/{}/data", file.set);
-        let put = Write {
-            body,
-            headers: vec![
-                ("content-type".to_owned(), Bytes::from("application/octet-stream")),
-                ("authorization".to_owned(), Bytes::from("Bearer secret-token")),
-            ],
-            ..write(
-                "B",
-                "file",
-                Target::Set(file.set.clone()),
-                ("PUT", &path),
-                &json!(null),
-            )
-        };
+        let put = put_long(world, &file, &content, EVERYWHERE).await;
         let (status, told) = answered(world.node("a").write(put).await);
         assert_eq!((status, told.complete), (204, true), "{told:?}");
         for name in ["a", "b"] {
@@ -169,6 +151,53 @@ fn a_long_body_is_fetched_by_the_other_site() {
                 "{name}"
             );
         }
+    });
+}
+
+/// A write of a file's data that is too long to be a part of its operation.
+async fn put_long(world: &World, file: &Told, content: &[u8], prefer: Prefer) -> Write {
+    let mut spooling = world.node("a").spool().unwrap();
+    for piece in content.chunks(100_000) {
+        spooling.write(piece).unwrap();
+    }
+    let body = spooling.finish().await.unwrap();
+    let path = format!("/files/{}/data", file.set);
+    Write {
+        body,
+        headers: vec![
+            ("content-type".to_owned(), Bytes::from("application/octet-stream")),
+            ("authorization".to_owned(), Bytes::from("Bearer secret-token")),
+        ],
+        prefer,
+        ..write(
+            "B",
+            "file",
+            Target::Set(file.set.clone()),
+            ("PUT", &path),
+            &json!(null),
+        )
+    }
+}
+
+#[test]
+fn a_site_without_the_payload_does_not_count_as_a_holder() {
+    World::run(["a", "b"], async |world| {
+        let create = write("B", "file", both(), ("POST", "/files"), &json!({"name": "plan"}));
+        let (_, file) = answered(world.node("a").write(create).await);
+        let held = |wait_s| Prefer {
+            wait_s,
+            held: Some(2),
+            ..Prefer::default()
+        };
+        world.cut_payloads(true);
+        let put = put_long(world, &file, &vec![1; 200_000], held(Some(1))).await;
+        let (status, told) = answered(world.node("a").write(put).await);
+        assert_eq!((status, told.held, told.complete), (204, 1, false), "{told:?}");
+        assert_eq!(told.sites[1].error.as_deref(), Some("delivery"), "{told:?}");
+        world.cut_payloads(false);
+        let put = put_long(world, &file, &vec![2; 200_000], held(None)).await;
+        let (status, told) = answered(world.node("a").write(put).await);
+        assert_eq!((status, told.held, told.complete), (204, 2, true), "{told:?}");
     });
 }
 

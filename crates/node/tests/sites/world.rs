@@ -1,7 +1,7 @@
 //! Sites that reach each other by calling each other.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::{BTreeMap, HashSet},
     rc::Rc,
     sync::{
@@ -49,6 +49,8 @@ pub(crate) struct World<A = FakeApplication> {
 struct Links {
     nodes: RefCell<BTreeMap<SiteName, Node>>,
     cut: RefCell<HashSet<SiteName>>,
+    /// Payloads get through to nobody.
+    payloads_cut: Cell<bool>,
 }
 
 struct Around {
@@ -104,6 +106,9 @@ impl Link {
             let answer = node.receive(&self.here, path, body).await?;
             return Ok(Response::new(Body::full(answer)));
         }
+        if self.links.payloads_cut.get() {
+            return Err(Problem::new(Code::PeerDown, "payloads do not get through"));
+        }
         let hash = path.strip_prefix(headers::PEER_PAYLOAD_PATH).unwrap();
         let offset = head.uri.query().and_then(|query| query.strip_prefix("offset="));
         let mut chunks = node.payload(&self.here, hash, offset.unwrap().parse().unwrap())?;
@@ -126,6 +131,7 @@ impl Peers for Link {
             if !self.is_up(to) {
                 return Err(Failed {
                     outcome: Outcome::NotExecuted,
+                    is_broken: false,
                     problem: Problem::new(Code::PeerDown, "the link is cut"),
                 });
             }
@@ -230,6 +236,11 @@ impl<A: Application + 'static> World<A> {
 
     pub(crate) fn application(&self, name: &str) -> &A {
         &self.applications[name]
+    }
+
+    /// Lets no payload through, or lets them again. Everything else does get through.
+    pub(crate) fn cut_payloads(&self, is_cut: bool) {
+        self.links.payloads_cut.set(is_cut);
     }
 
     /// Takes a site off the network, or puts it back.

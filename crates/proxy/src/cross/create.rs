@@ -242,7 +242,7 @@ impl Wanted<'_> {
                 NameVerdict::Wait => {
                     let prime = self.container.prime();
                     let detail = format!(
-                        "site `{prime}` has just begun to give names in the container away and waits for what its predecessor may have let go; try again in a minute; nothing executed"
+                        "site `{prime}` has just begun to give names in the container away, or has lost its store, and waits for creates that were let go before; try again in a minute; nothing executed"
                     );
                     return Reserved::Failed(Problem::new(Code::NameUnreserved, detail).at(prime));
                 }

@@ -88,6 +88,7 @@ async fn ask(job: &Job, site: &SiteName) -> (Attempt, Part) {
             visit: down_visit(site),
             workflow: Vec::new(),
             answer: Answer::Problem(Problem::new(Code::PeerDown, detail).at(site)),
+            is_broken: false,
         };
         return (attempt, None);
     }

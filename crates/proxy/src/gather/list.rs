@@ -207,6 +207,7 @@ async fn read_page(job: &Job, shape: &ListShape, attempt: Attempt) -> (Given, Op
         mut visit,
         workflow,
         answer,
+        ..
     } = attempt;
     let response = match answer {
         Answer::Response(response) if response.status().is_success() && is_json(response.headers()) => {

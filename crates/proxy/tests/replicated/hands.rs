@@ -6,7 +6,7 @@ use bytes::Bytes;
 use cheops_glue::Profile;
 use cheops_net::{Body, Clock};
 use cheops_plan::{Coordinator as _, WriteBody};
-use cheops_proxy::Hands;
+use cheops_proxy::{Hands, NoAnswer};
 use cheops_types::{Code, Outcome, ServiceName};
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
@@ -67,7 +67,7 @@ fn a_service_is_called_within_a_workflow_where_and_means_one_site() {
         let response = hands.call(&service, post("/x", "body"), "").await.unwrap();
         assert_eq!(read(response).await, (201, "/x body none".into()));
         let nobody = ServiceName::new("Z").unwrap();
-        let (outcome, problem) = hands.call(&nobody, post("/x", ""), "").await.err().unwrap();
+        let NoAnswer { outcome, problem, .. } = hands.call(&nobody, post("/x", ""), "").await.err().unwrap();
         assert_eq!(
             (outcome, problem.code),
             (Outcome::NotExecuted, Code::UnknownService)
@@ -109,7 +109,8 @@ fn another_agent_answers_messages_and_payloads() {
             (200, vec![7].into())
         );
         let nobody = site("z");
-        let (outcome, problem) = hands.ask(&nobody, post("/x", ""), false).await.err().unwrap();
+        let NoAnswer { outcome, problem, .. } =
+            hands.ask(&nobody, post("/x", ""), false).await.err().unwrap();
         assert_eq!(
             (outcome, problem.code),
             (Outcome::NotExecuted, Code::PeerUnreachable)

@@ -19,6 +19,9 @@ pub struct Entry {
     /// What the application said about the last try, where that explains the state.
     #[serde(default)]
     pub said: Option<String>,
+    /// Its payload is not here yet: until it is, the operation does not count as held here.
+    #[serde(default)]
+    pub bare: bool,
 }
 
 impl Entry {
@@ -31,6 +34,7 @@ impl Entry {
             until_ms: 0,
             tries: 0,
             said: None,
+            bare: false,
         }
     }
 
@@ -44,6 +48,14 @@ impl Entry {
             self.state,
             State::Done(Outcome::Refused { .. } | Outcome::Abandoned | Outcome::NoReplica)
         )
+    }
+
+    /// The status with which the application refused it; 0 where it did not.
+    pub(crate) fn refusal(&self) -> u16 {
+        match self.state {
+            State::Done(Outcome::Refused { status }) => status,
+            _ => 0,
+        }
     }
 
     /// Whether the application here has seen its effect, so that a late operation must mind it.
@@ -75,7 +87,8 @@ pub enum Why {
     NeedsCredentials,
     /// Its time is too far ahead of this site's clock.
     Quarantined,
-    /// It may have executed, and an operator must say. Only told: at the site itself the job says so.
+    /// It may have executed: that is found out, or an operator must say. Only told: at the site itself the job says
+    /// so.
     InDoubt,
 }
 

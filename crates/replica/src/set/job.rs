@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Conditions, OpId, Operation, Recognise, Secret, Token, Vector};
+use crate::{Conditions, Degraded, OpId, Operation, Recognise, Secret, Token, Vector};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
@@ -22,6 +22,8 @@ pub enum Phase {
     Doubt { until_ms: u64 },
     /// Looking for the marker.
     Looking,
+    /// The application has answered that the replica is there, or that it is not: reading tells whether that is so.
+    Confirming { status: u16 },
     /// In doubt for good: an operator decides.
     Stuck,
 }
@@ -36,6 +38,9 @@ pub enum Work {
         credential: Option<Secret>,
         /// The client has its answer, or nobody waits for it.
         answered: bool,
+        /// Its caller was told that it will execute: it ends with the application's word, not before.
+        #[serde(default)]
+        promised: bool,
     },
     Replay {
         id: OpId,
@@ -70,4 +75,25 @@ pub struct Install {
     /// The application's own words, where it does not take the state.
     #[serde(default)]
     pub said: Option<String>,
+    /// Why the replica that it was read from was not what it should be: then this one is not either.
+    #[serde(default)]
+    pub degraded: Option<Degraded>,
+}
+
+impl Install {
+    pub(crate) fn of(at: Vector, state: Option<Vec<u8>>) -> Self {
+        Self {
+            token: Token(0),
+            recognise: Recognise::Nothing,
+            at,
+            state,
+            credential: None,
+            made: false,
+            status: None,
+            tries: 0,
+            until_ms: 0,
+            said: None,
+            degraded: None,
+        }
+    }
 }

@@ -3,12 +3,19 @@
 use serde::{Deserialize, Serialize};
 
 use super::Wait;
-use crate::{Degraded, Digest, LocalId, Vector};
+use crate::{Age, Degraded, Digest, LocalId, OpId, Vector};
 
+#[allow(clippy::struct_excessive_bools)] // each is one fact about the member
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Peer {
     /// The life of its store that the rest is about; 0 before it was heard of.
     pub incarnation: u64,
+    /// The age of the last report that counted.
+    #[serde(default)]
+    pub age: Age,
+    /// Whether its clock was not too far ahead of this site's when it was last heard of.
+    #[serde(default)]
+    pub in_line: Option<bool>,
     /// It cannot begin from the log: it joined later, or lost its store.
     pub needs_snapshot: bool,
     pub held: Vector,
@@ -22,6 +29,9 @@ pub struct Peer {
     /// What the first of its operations wait for that do not just wait for their turn.
     #[serde(default)]
     pub waits: Vec<Wait>,
+    /// Of what it holds, the first operations whose payloads it lacks.
+    #[serde(default)]
+    pub bare: Vec<OpId>,
     /// It has left the set in good order.
     pub left: bool,
     /// What was sent to it and may be on its way.
@@ -30,6 +40,12 @@ pub struct Peer {
     pub tries: u32,
     pub want: Option<Want>,
     pub digest: Option<(Vector, Digest)>,
+    /// It waits for this site's digest.
+    #[serde(default)]
+    pub asks_digest: bool,
+    /// Its digest is what came of it when it was set to the reference's state, or refused that.
+    #[serde(default)]
+    pub mended: bool,
 }
 
 /// What a member had at one moment. Everything that it writes later comes after `done`; once this

@@ -14,7 +14,7 @@ use crate::{
 pub struct OperationView<'s> {
     /// None once it is pruned: it has executed everywhere.
     pub entry: Option<&'s Entry>,
-    /// The sites whose disk holds it.
+    /// The sites whose disk holds it, with its payload.
     pub held: Vec<SiteName>,
     /// The sites where it has an outcome.
     pub done: Vec<SiteName>,
@@ -116,6 +116,11 @@ impl Set {
         self.conflicts.values()
     }
 
+    /// How many conflicts this site has dropped because there were too many.
+    pub fn conflicts_dropped(&self) -> u64 {
+        self.conflicts_dropped
+    }
+
     /// Writes that this site has accepted and not begun.
     pub fn queue(&self) -> impl Iterator<Item = &Draft> {
         self.queue.iter()
@@ -146,19 +151,22 @@ impl Set {
     }
 
     pub fn operation(&self, id: &OpId, here: &SiteName) -> OperationView<'_> {
-        let sites = |mine: &Vector, theirs: fn(&Peer) -> &Vector| {
-            let others = self.peers.iter().filter(|(_, peer)| theirs(peer).includes(id));
-            mine.includes(id)
+        let sites = |is_mine: bool, is_theirs: &dyn Fn(&Peer) -> bool| {
+            let others = self.peers.iter().filter(|(_, peer)| is_theirs(peer));
+            is_mine
                 .then_some(here)
                 .into_iter()
                 .chain(others.map(|(site, _)| site))
                 .cloned()
                 .collect()
         };
+        let is_bare = self.entry(id).is_some_and(|entry| entry.bare);
         OperationView {
             entry: self.entry(id),
-            held: sites(&self.held, |peer| &peer.held),
-            done: sites(&self.done, |peer| &peer.done),
+            held: sites(self.held.includes(id) && !is_bare, &|peer| {
+                self.holds_whole(peer, id)
+            }),
+            done: sites(self.done.includes(id), &|peer| peer.done.includes(id)),
         }
     }
 
@@ -168,6 +176,11 @@ impl Set {
             && self.queue.is_empty()
             && !self.check
             && self.others(here).iter().all(|site| !self.owes(site))
+    }
+
+    /// Whether the replicas are to be compared, or are being compared.
+    pub fn is_comparing(&self) -> bool {
+        self.check
     }
 
     /// Whether a member is behind, ahead, about to leave, or has yet to tell how far it is.
@@ -208,8 +221,12 @@ impl Set {
         let redo = redo
             .filter(|_| is_free && install.is_none())
             .map(|redo| redo.until_ms);
+        let compares = self.check && is_free && self.is_quiet();
         let install = install.map(|install| install.until_ms);
-        let entries = entries.chain(redo);
+        let install = install.into_iter().chain(compares.then_some(self.compare_ms));
+        let is_promised = self.queue.iter().any(|draft| draft.promised);
+        let promise = (is_free && is_promised && self.promise_ms > 0).then_some(self.promise_ms);
+        let entries = entries.chain(redo).chain(promise);
         let others = self.others(here);
         let peers = others
             .iter()

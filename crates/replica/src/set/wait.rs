@@ -61,10 +61,11 @@ impl Set {
         let State::Waiting(why) = entry.state else {
             return None;
         };
-        let is_stuck = self.job.as_ref().is_some_and(|job| {
-            job.phase == Phase::Stuck && matches!(&job.work, Work::Replay { id } if *id == entry.op.id)
+        let is_in_doubt = self.job.as_ref().is_some_and(|job| {
+            matches!(job.phase, Phase::Stuck | Phase::Doubt { .. })
+                && matches!(&job.work, Work::Replay { id } if *id == entry.op.id)
         });
-        let why = if is_stuck { Why::InDoubt } else { why };
+        let why = if is_in_doubt { Why::InDoubt } else { why };
         (why != Why::Turn).then_some(why)
     }
 

@@ -1,6 +1,6 @@
 //! Writes that this site accepts.
 
-use cheops_types::SiteName;
+use cheops_types::{SiteName, Stamp};
 
 use super::Step;
 use crate::{
@@ -68,23 +68,28 @@ impl Step<'_> {
 
     /// Begins with the next write of the queue. False when there is none that can begin.
     pub(super) fn begin_accept(&mut self) -> bool {
-        let Some(draft) = self.set.queue.front() else {
+        if self.set.promise_ms <= self.now_ms() {
+            self.set.promise_ms = 0;
+        }
+        let is_birth = self.set.held.is_empty();
+        let next = self.set.queue.iter().position(|draft| !self.must_wait(draft));
+        let Some((at, draft)) = next.and_then(|at| Some((at, self.set.queue.get(at)?))) else {
             return false;
         };
-        let is_birth = self.set.held.is_empty();
         if !is_birth && let Some(answer) = self.objection(&draft.verb) {
             let token = draft.token;
-            self.set.queue.pop_front();
+            self.set.queue.remove(at);
             self.answer(token, answer);
             return true;
         }
         if !self.needs_are_met(&draft.needs) {
             return false;
         }
-        let Some(mut draft) = self.set.queue.pop_front() else {
+        let Some(mut draft) = self.set.queue.remove(at) else {
             return false;
         };
         let conditions = draft.conditions.take();
+        let promised = draft.promised;
         let (op, credential) = self.record(draft);
         if op.verb.is_for_application() {
             let work = Work::Accept {
@@ -92,6 +97,7 @@ impl Step<'_> {
                 conditions,
                 credential,
                 answered: false,
+                promised,
             };
             self.start(work);
         } else {
@@ -103,10 +109,45 @@ impl Step<'_> {
         true
     }
 
+    /// Whether a write is passed over for now. Nobody else takes over what was promised: it waits where others
+    /// are told to go elsewhere, and does not hold them up.
+    fn must_wait(&self, draft: &Draft) -> bool {
+        let is_birth = self.set.held.is_empty();
+        let has_no_replica = !is_birth && self.set.local.is_none() && self.set.deleted.is_none();
+        draft.promised
+            && (self.set.promise_ms > self.now_ms() || draft.verb.is_for_application() && has_no_replica)
+    }
+
+    /// The application has certainly not seen a promised write: it is tried again.
+    pub(super) fn put_back(&mut self, job: Job) {
+        let Work::Accept {
+            op,
+            conditions,
+            credential,
+            ..
+        } = job.work
+        else {
+            return;
+        };
+        self.set.job = None;
+        self.set.promise_ms = self.now_ms() + self.context.tuning.retry_ms(self.set.promise_tries);
+        self.set.promise_tries = self.set.promise_tries.saturating_add(1);
+        self.set.queue.push_front(Draft {
+            token: op.token,
+            verb: op.verb,
+            touches: op.touches,
+            recognise: op.recognise,
+            needs: op.needs,
+            request: op.request,
+            conditions,
+            credential,
+            promised: true,
+        });
+    }
+
     /// Makes an operation of a draft: it comes after everything that has executed here.
     pub(super) fn record(&mut self, draft: Draft) -> (Operation, Option<Secret>) {
-        let author = self.set.author(self.site);
-        let seq = self.set.held.last(&author) + 1;
+        let id = self.next_id();
         let mut verb = draft.verb;
         if let Verb::Join { site, stay } = &mut verb {
             let next = self
@@ -117,9 +158,10 @@ impl Step<'_> {
             *stay = self.set.members.get(site).map_or(next, |member| member.stay);
         }
         let op = Operation {
-            id: OpId { author, seq },
+            id,
             token: draft.token,
-            time: self.site.clock.tick(self.context.now_ms),
+            time: self.next_time(),
+            age: self.site.next_age(),
             after: self.set.done.clone(),
             epoch: self.set.epoch,
             verb,
@@ -132,14 +174,43 @@ impl Step<'_> {
         (op, draft.credential)
     }
 
+    fn next_id(&self) -> OpId {
+        let author = self.set.author(self.site);
+        let seq = self.set.held.last(&author) + 1;
+        OpId { author, seq }
+    }
+
+    /// Later than everything that has executed here. A clock that was ahead, here or elsewhere, when something
+    /// was written carries this set along, and no other.
+    fn next_time(&mut self) -> Stamp {
+        let lead_max_ms = self.context.tuning.ahead_max_ms;
+        let now = self.site.clock.tick(self.context.now_ms, lead_max_ms);
+        now.max(self.set.time.next())
+    }
+
     /// The application has executed an accepted write: now it is an operation of the set.
     pub(super) fn accepted(
         &mut self,
-        op: Operation,
+        mut op: Operation,
         credential: Option<Secret>,
         status: u16,
         answered: bool,
     ) {
+        if let Some(twin) = self
+            .set
+            .twin(&op)
+            .map(|entry| (entry.op.id.clone(), entry.is_done()))
+        {
+            return self.accepted_before(&op, twin, status, answered);
+        }
+        // A store that does not know how it ended is younger than it.
+        op.age = self.site.next_age();
+        let next = self.next_id();
+        if op.id != next {
+            // The agent has started since, or the others have brought back what this store had forgotten, under the
+            // same number: nobody has heard of this one yet.
+            op.id = next;
+        }
         let (token, id) = (op.token, op.id.clone());
         self.insert(op, credential);
         self.conclude(&id, Outcome::Executed);
@@ -152,6 +223,18 @@ impl Step<'_> {
         }
     }
 
+    /// The others have brought it back meanwhile: an earlier life of this store had shipped it.
+    fn accepted_before(&mut self, op: &Operation, twin: (OpId, bool), status: u16, answered: bool) {
+        let (operation, is_done) = twin;
+        if !is_done && self.set.done.precedes(&operation) {
+            self.conclude(&operation, Outcome::Executed);
+        }
+        if !answered {
+            let answer = Answer::Accepted { operation, status };
+            self.answer(op.token, answer);
+        }
+    }
+
     /// The application has not executed an accepted write: it leaves no trace.
     pub(super) fn dropped(&mut self, op: &Operation, answered: bool, answer: Answer) {
         self.set.job = None;
@@ -161,6 +244,8 @@ impl Step<'_> {
         if matches!(op.verb, Verb::Create(_)) {
             self.set.standing = Standing::Left;
             self.refuse_queue();
+            // Whatever waits for it waits for nothing now.
+            self.moved();
             self.effects.push(Effect::Forget);
         }
     }
@@ -183,6 +268,7 @@ impl Step<'_> {
             },
             conditions: None,
             credential,
+            promised: false,
         };
         self.request(again);
     }
@@ -195,8 +281,9 @@ impl Step<'_> {
             self.set.birth = op.token;
         }
         self.find_losers(&op);
+        let bare = self.comes_bare(&op);
         let entry = Entry::new(op, credential, State::Waiting(crate::Why::Turn));
-        self.set.log.insert(entry);
+        self.set.log.insert(Entry { bare, ..entry });
     }
 
     pub(super) fn start(&mut self, work: Work) {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::Step;
 use crate::{
-    Answer, Birth, Body, Context, Draft, Effect, Footprint, LocalId, MetaId, Outcome, Recognise, Request,
-    Set, Site, Token, Verb,
+    Answer, Birth, Context, Draft, Effect, Footprint, LocalId, MetaId, Outcome, Recognise, Request, Set,
+    Site, Token, Verb,
 };
 
 /// Begins a set with a resource that this site's application already has. The set has this site alone,
@@ -22,6 +22,7 @@ pub fn adopt(
 ) -> (Set, Vec<Effect>) {
     birth.sites = BTreeSet::from([site.name().clone()]);
     let mut set = Set::born(meta, &birth);
+    set.begun = site.start();
     let mut step = Step::new(site, &mut set, context);
     // Its create is a record only: it is stable at once, so no other site ever gets to see it.
     let (op, _) = step.record(Draft {
@@ -30,17 +31,10 @@ pub fn adopt(
         touches: Footprint::Whole,
         recognise,
         needs: Vec::new(),
-        request: Request {
-            method: String::new(),
-            path: String::new(),
-            headers: Vec::new(),
-            body: Body::Inline(Vec::new()),
-            scope: String::new(),
-            caller: None,
-            shares: Vec::new(),
-        },
+        request: Request::nothing(),
         conditions: None,
         credential: None,
+        promised: false,
     });
     let id = op.id.clone();
     step.insert(op, None);

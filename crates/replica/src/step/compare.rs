@@ -1,47 +1,70 @@
 //! Convergence is checked, not assumed: replicas that have executed the same are compared.
+//!
+//! A wish to compare (`Set::check`) lasts until it is answered at one vector. The *reference* is the replica that
+//! the others are measured by; every site computes it by itself. The reference has compared when each other
+//! member has told the same digest, or has told another one and is known to be degraded. Any other site has
+//! compared when it knows the reference's digest and has the same, or is degraded itself.
+//!
+//! ```text
+//! b (unsure)              a (reference)
+//!   reads, digest B@v ──▶  not at v yet: dropped. b's wish stays, its timer sends again
+//!   digest B@v        ──▶  at v: reads A, differs
+//!             state A ◀──
+//!   overwrites, reads
+//!   digest A@v        ──▶  the same: a has compared
+//!           digest A@v ◀── b has compared
+//! ```
 
 use cheops_types::SiteName;
 
 use super::Step;
-use crate::{Content, Digest, Install, Vector, Want};
+use crate::{Content, Digest, Install, Operation, Outcome, State, Vector, Verb, Want};
 
 impl Step<'_> {
-    /// This replica's digest is known: the others hear it if they are to compare.
+    /// This replica's digest is known. Whoever asked for it hears it.
     pub(super) fn publish_digest(&mut self, digest: &Digest) {
         let at = self.set.done.clone();
         self.set.digest = Some((at.clone(), digest.clone()));
+        self.set.digest_ms = self.now_ms();
         if let Some(repair) = self.set.repair.as_mut().filter(|repair| repair.at == at) {
             repair.digest.get_or_insert_with(|| digest.clone());
         }
-        if std::mem::take(&mut self.set.check) {
-            for site in self.set.others(&self.here().clone()) {
-                let content = Content::Digest {
-                    at: at.clone(),
-                    digest: digest.clone(),
-                };
-                self.send(&site, content, false);
+        for site in self.set.others(&self.here().clone()) {
+            if std::mem::take(&mut self.set.peer(&site).asks_digest) {
+                self.send_digest(&site, false);
             }
         }
         self.compare();
     }
 
-    pub(super) fn take_digest(&mut self, from: &SiteName, at: Vector, digest: Digest) {
+    pub(super) fn take_digest(
+        &mut self,
+        from: &SiteName,
+        at: Vector,
+        digest: Digest,
+        mended: bool,
+        asks: bool,
+    ) {
+        // One of the two is behind. The sender keeps its wish and tells again.
         if at != self.set.done {
             return;
         }
-        self.set.peer(from).digest = Some((at, digest));
-        if let Some(digest) = self.own_digest().cloned() {
-            // A replica that is degraded hears what it should be: it may have come to the same. From the
-            // reference alone, or two that are degraded would answer each other for ever.
-            let is_reference = self.reference().as_ref() == Some(self.here());
-            if is_reference && self.set.peer(from).degraded.is_some() {
-                let at = self.set.done.clone();
-                self.send(from, Content::Digest { at, digest }, false);
-            }
-            self.compare();
-        } else {
-            self.set.check = true;
+        let peer = self.set.peer(from);
+        peer.digest = Some((at, digest));
+        peer.mended = mended;
+        // What was read long ago says nothing about what somebody did to the replica since.
+        let is_old = self.now_ms().saturating_sub(self.set.digest_ms) > self.context.tuning.resend_max_ms;
+        if asks && is_old {
+            self.set.digest = None;
         }
+        if self.own_digest().is_none() {
+            self.set.peer(from).asks_digest |= asks;
+            return self.set.want_comparison();
+        }
+        if asks {
+            self.send_digest(from, false);
+        }
+        self.compare();
     }
 
     fn own_digest(&self) -> Option<&Digest> {
@@ -52,34 +75,173 @@ impl Step<'_> {
             .map(|(_, digest)| digest)
     }
 
-    /// If this site is the reference, it sends its state to those that differ.
+    /// What a member has told about its replica as of now.
+    fn digest_of(&self, site: &SiteName) -> Option<&Digest> {
+        let (at, digest) = self.set.peers.get(site)?.digest.as_ref()?;
+        (*at == self.set.done).then_some(digest)
+    }
+
+    fn send_digest(&mut self, to: &SiteName, ask: bool) {
+        if let Some((at, digest)) = self.set.digest.clone() {
+            // One that somebody has changed since can be set once more.
+            let mended = self.is_beyond_repair();
+            self.send(to, Content::Digest { at, digest, mended }, ask);
+        }
+    }
+
+    /// Draws conclusions from the digests that are known at this vector.
     fn compare(&mut self) {
         let Some(mine) = self.own_digest().cloned() else {
             return;
         };
-        let done = self.set.done.clone();
-        let reference = self.reference();
-        if reference.as_ref() != Some(self.here()) {
-            let theirs = reference.and_then(|site| self.set.peers.get(&site)?.digest.as_ref());
-            if theirs.is_some_and(|(at, digest)| *at == done && *digest == mine) {
-                // It has come to the same, one way or another.
-                self.set.degraded = None;
+        let Some(reference) = self.reference() else {
+            return;
+        };
+        if reference != *self.here() {
+            if self.digest_of(&reference) == Some(&mine) {
+                self.has_come_to_the_same();
             }
             return;
         }
-        let heard_of_all = |site| self.set.peers.get(site).is_some_and(|peer| peer.incarnation != 0);
-        if self.set.others(self.here()).iter().all(heard_of_all) {
-            // No replica is any better.
-            self.set.degraded = None;
+        if !self.become_good() {
+            return;
         }
-        for peer in self.set.peers.values_mut() {
-            if let Some((at, digest)) = peer.digest.take_if(|(at, _)| *at == done)
-                && at == done
-                && digest != mine
-            {
+        // One that leaves is brought to the same state too: it goes only when it has been.
+        for site in self.set.others(&self.here().clone()) {
+            let differs = self.digest_of(&site).is_some_and(|digest| *digest != mine);
+            let is_hopeless = self.is_hopeless(&site);
+            let peer = self.set.peer(&site);
+            if differs && !is_hopeless {
                 peer.want = peer.want.or(Some(Want::State));
+                // Where one differs, others may.
+                self.set.want_comparison();
             }
         }
+    }
+
+    /// This replica is what it should be, one way or another: what it could not execute is in it.
+    fn has_come_to_the_same(&mut self) {
+        if self.set.degraded.take().is_none() {
+            return;
+        }
+        self.set.log.change(|entry| {
+            let has_failed = entry.has_failed();
+            if has_failed {
+                entry.state = State::Done(Outcome::Installed);
+                entry.redo = false;
+            }
+            has_failed
+        });
+        self.tell_all();
+    }
+
+    /// The reference may be degraded itself, where no replica is any better. What it could not execute is then
+    /// in no good replica: the set goes on without it, and it is kept as conflicts everywhere. False while it
+    /// is not settled that this replica is what the others should be.
+    fn become_good(&mut self) -> bool {
+        if self.set.degraded.is_none() {
+            return true;
+        }
+        if !self
+            .set
+            .others(self.here())
+            .iter()
+            .all(|site| self.has_heard_of(site))
+        {
+            return false;
+        }
+        let lost: Vec<Operation> = self
+            .set
+            .log
+            .values()
+            .filter(|entry| entry.has_failed())
+            .map(|entry| entry.op.clone())
+            .collect();
+        if lost.is_empty() {
+            self.set.degraded = None;
+            self.tell_all();
+            return true;
+        }
+        self.forgo(lost);
+        false
+    }
+
+    fn has_heard_of(&self, site: &SiteName) -> bool {
+        let peer = self.set.peers.get(site);
+        peer.is_some_and(|peer| peer.incarnation != 0)
+    }
+
+    /// Whether a member has another state than this one, took this one's as far as it can, and says so.
+    fn is_hopeless(&self, site: &SiteName) -> bool {
+        let peer = self.set.peers.get(site);
+        peer.is_some_and(|peer| peer.degraded.is_some() && peer.mended)
+    }
+
+    /// The members whose replicas this one, as the reference, is to be compared with.
+    fn compared(&self) -> Vec<SiteName> {
+        let members = self.set.members.iter();
+        members
+            .filter(|(site, member)| *site != self.here() && member.leaving.is_none())
+            .map(|(site, _)| site.clone())
+            .collect()
+    }
+
+    /// Those that the wish to compare still waits for; none when all has been compared.
+    fn uncompared(&self) -> Vec<SiteName> {
+        let Some(mine) = self.own_digest() else {
+            return Vec::new();
+        };
+        let agrees = |site: &SiteName| self.digest_of(site) == Some(mine);
+        match self.reference() {
+            // Nobody is known to have a replica. Those that were not heard of yet may have one.
+            None => {
+                let unheard = |site: &SiteName| !self.has_heard_of(site);
+                self.compared().into_iter().filter(unheard).collect()
+            }
+            Some(reference) if reference == *self.here() => {
+                let open = |site: &SiteName| {
+                    !(agrees(site) || self.digest_of(site).is_some() && self.is_hopeless(site))
+                };
+                self.compared().into_iter().filter(open).collect()
+            }
+            Some(reference) => {
+                let is_settled = agrees(&reference)
+                    || self.digest_of(&reference).is_some()
+                        && self.set.degraded.is_some()
+                        && self.is_beyond_repair();
+                if is_settled { Vec::new() } else { vec![reference] }
+            }
+        }
+    }
+
+    /// Whether this replica and another one were found to be equal, as of now.
+    pub(super) fn is_verified_by(&self, site: &SiteName) -> bool {
+        let mine = self.own_digest();
+        mine.is_some() && self.digest_of(site) == mine
+    }
+
+    /// Goes on with a comparison that is wished for: tells the digest, again and again, until all has been compared.
+    pub(super) fn pursue_comparison(&mut self) {
+        if !self.set.check || self.own_digest().is_none() || !self.set.is_quiet() {
+            return;
+        }
+        let open = self.uncompared();
+        if open.is_empty() {
+            self.set.check = false;
+            return;
+        }
+        if self.set.compare_ms > self.now_ms() {
+            return;
+        }
+        for site in open {
+            self.send_digest(&site, true);
+        }
+        self.postpone_comparison();
+    }
+
+    pub(super) fn postpone_comparison(&mut self) {
+        self.set.compare_ms = self.now_ms() + self.context.tuning.resend_ms(self.set.compare_tries);
+        self.set.compare_tries = self.set.compare_tries.saturating_add(1);
     }
 
     /// The site that accepted the last operation; if it has no replica, or one that lacks what it refused, the
@@ -105,22 +267,26 @@ impl Step<'_> {
             .cloned()
     }
 
-    /// The reference's state, for a replica that differs from it.
-    pub(super) fn take_state(&mut self, at: Vector, state: Vec<u8>, digest: &Digest) {
-        if at == self.set.done && self.set.is_quiet() && self.set.deleted.is_none() {
-            if self.own_digest() == Some(digest) {
-                // It was sent before a repair that has made the two the same.
-                if self.set.degraded.take().is_some() {
-                    self.tell_all();
-                }
-                return;
-            }
-            if self.is_beyond_repair() {
-                self.degrade(None, 0, None);
-                return self.tell_all();
-            }
-            self.set.install = Some(self.repair(at, Some(state)));
+    /// The reference's state, for a replica that differs from it. Nobody else's counts: two sites that each took
+    /// the other for wrong would only swap their states.
+    pub(super) fn take_state(&mut self, from: &SiteName, at: &Vector, state: Vec<u8>, digest: &Digest) {
+        let is_due = *at == self.set.done && self.set.is_quiet() && self.set.deleted.is_none();
+        if !is_due || self.reference().as_ref() != Some(from) {
+            return;
         }
+        let Some(mine) = self.own_digest() else {
+            return self.set.want_comparison();
+        };
+        if mine == digest {
+            // It was sent before a repair that has made the two the same.
+            return self.has_come_to_the_same();
+        }
+        if self.is_beyond_repair() {
+            self.degrade(None, 0, None);
+            self.set.want_comparison();
+            return self.tell_all();
+        }
+        self.set.install = Some(self.repair(at.clone(), Some(state)));
     }
 
     /// Whether this replica took the state already and is what it was after that: to set it again would
@@ -154,14 +320,16 @@ impl Step<'_> {
             // An application that remembers the refused create by its token would refuse this one too.
             token: self.site.derive(self.set.birth),
             recognise: self.set.recognise,
-            at,
-            state,
-            credential: None,
-            made: false,
-            status: None,
-            tries: 0,
-            until_ms: 0,
-            said: None,
+            ..Install::of(at, state)
         }
+    }
+
+    /// Goes on without operations that no good replica has. All sites keep them as conflicts.
+    fn forgo(&mut self, lost: Vec<Operation>) {
+        let token = self.site.derive(self.set.birth);
+        let (op, credential) = self.record(crate::Draft::of_the_set(token, Verb::Forgo { lost }));
+        let id = op.id.clone();
+        self.insert(op, credential);
+        self.note(&id);
     }
 }

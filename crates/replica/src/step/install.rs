@@ -22,15 +22,17 @@ impl Step<'_> {
         install.said.clone_from(&said);
         let is_delete = install.state.is_none();
         let is_create = !is_delete && self.set.local.is_none();
-        self.set.job = None;
+        let Some(job) = self.set.job.take() else {
+            return;
+        };
         match status {
-            Some(200..=399) if is_create && install.recognise == Recognise::Key && !install.made => {
+            Some(200..=299) if is_create && install.recognise == Recognise::Key && !install.made => {
                 // It may be the answer of an earlier life of this store, to a replica that is gone or another
                 // state since: it is set to this one, which also tells whether it is there.
                 install.made = true;
                 self.set.local = Some(local.unwrap_or_else(|| self.chosen_id()));
             }
-            Some(200..=399) => self.installed(local),
+            Some(200..=299) => self.installed(local),
             Some(404 | 410) if is_delete => self.installed(None),
             Some(404) if !is_create => {
                 // The replica that was to be overwritten is not there: it is made anew. The application may
@@ -39,9 +41,11 @@ impl Step<'_> {
                 install.made = false;
                 self.set.local = None;
             }
+            // Its own work of an earlier attempt, or of an earlier life of this store? It may not be this state:
+            // if it is there, it is set to it.
             Some(409) if is_create && install.recognise == Recognise::ChosenId => {
-                // Its own work of an earlier attempt: it may not be this state, so it is set to it.
-                self.set.local = Some(self.chosen_id());
+                self.set.job = Some(job);
+                self.confirm(409);
             }
             // It is there; whether it is equal, the comparison finds out.
             Some(400 | 405 | 409 | 413 | 415 | 422) if install.made => self.installed(None),
@@ -65,10 +69,12 @@ impl Step<'_> {
         } else if self.set.local.is_none() || local.is_some() {
             self.set.local = Some(local.unwrap_or_else(|| self.chosen_id()));
         }
-        self.set.degraded = None;
+        self.set.degraded = install.degraded;
         // A replica that was overwritten where it stood is compared again: not every state can be set.
         let is_repair = install.at == self.set.done && install.state.is_some();
-        self.set.check |= is_repair;
+        if install.state.is_some() {
+            self.set.want_comparison();
+        }
         self.set.repair = is_repair.then(|| Repair {
             at: install.at.clone(),
             digest: None,
@@ -85,9 +91,15 @@ impl Step<'_> {
     }
 
     /// The application does not take the state: the replica stays what it is, and this site follows.
-    fn install_refused(&mut self, status: u16, said: Option<String>) {
+    pub(super) fn install_refused(&mut self, status: u16, said: Option<String>) {
         if let Some(install) = self.set.install.take() {
             self.degrade(None, status, said);
+            self.set.repair = Some(Repair {
+                at: install.at.clone(),
+                digest: None,
+            });
+            // A delete that is refused is not asked for again at once: there is nothing to compare.
+            self.set.check = install.state.is_some();
             self.has_all_of(&install.at);
         }
     }
@@ -97,20 +109,23 @@ impl Step<'_> {
         if self.set.local.is_none() {
             self.degrade(None, 0, None);
         }
-        self.set.check = true;
+        self.set.want_comparison();
         self.has_all_of(at);
     }
 
     /// Everything up to a vector has its outcome here.
     fn has_all_of(&mut self, at: &Vector) {
         let set = &mut *self.set;
+        // From a replica that had executed all, this one has all.
+        let is_good = set.degraded.is_none();
         set.done.join(at);
         set.digest = None;
         set.log.change(|entry| {
-            let is_part = at.includes(&entry.op.id) && (entry.redo || !entry.is_done());
+            let is_missing = !entry.is_done() || is_good && entry.has_failed();
+            let is_part = at.includes(&entry.op.id) && (entry.redo || is_missing);
             if is_part {
                 entry.redo = false;
-                if !entry.is_done() {
+                if is_missing {
                     entry.state = State::Done(Outcome::Installed);
                 }
             }

@@ -4,7 +4,8 @@ use cheops_types::SiteName;
 
 use super::Step;
 use crate::{
-    Answer, Cause, Member, OpId, Operation, Outcome, Passage, Peer, Reason, Report, Standing, Verb, Want,
+    Answer, Cause, Member, OpId, Operation, Outcome, Passage, Peer, Reason, Report, Standing, State, Verb,
+    Want,
 };
 
 impl Step<'_> {
@@ -21,9 +22,26 @@ impl Step<'_> {
                 self.set.conflicts.remove(loser);
                 self.set.dismissed.insert(loser.clone());
             }
+            Verb::Forgo { lost } => {
+                for op in lost {
+                    self.forgone(op);
+                }
+            }
             _ => {}
         }
         self.conclude(id, Outcome::Noted);
+    }
+
+    /// The set goes on without an operation: whoever had executed it gets the reference's state.
+    fn forgone(&mut self, op: &Operation) {
+        self.conflict(op.clone(), Cause::Forgone);
+        if let Some(entry) = self.set.entry_mut(&op.id)
+            && entry.is_done()
+        {
+            entry.redo = false;
+            entry.state = State::Done(Outcome::Lost);
+        }
+        self.set.want_comparison();
     }
 
     /// Whether this is the last word on the site's membership; concurrent ones are taken in order.
@@ -75,7 +93,7 @@ impl Step<'_> {
         {
             if member.stay == stay && member.leaving.take().is_some() {
                 // It stays after all. It may have deleted its replica meanwhile.
-                self.set.check = true;
+                self.set.want_comparison();
             }
             return;
         }
@@ -102,6 +120,10 @@ impl Step<'_> {
             && let Some(member) = self.set.members.get_mut(site)
         {
             member.leaving = Some(op.id.clone());
+            if site == self.here() {
+                // It goes only when another replica was found to be equal.
+                self.set.want_comparison();
+            }
         }
     }
 
@@ -156,7 +178,11 @@ impl Step<'_> {
             let others = set.others(self.here());
             let holds = |site| {
                 let peer = set.peers.get(site);
-                peer.is_some_and(|peer| peer.held.covers(&set.held))
+                let has_all = |peer: &Peer| {
+                    let mut kept = set.log.values().map(|entry| &entry.op.id);
+                    peer.held.covers(&set.held) && kept.all(|id| set.holds_whole(peer, id))
+                };
+                peer.is_some_and(has_all)
             };
             !others.is_empty() && others.iter().all(holds)
         };
@@ -215,6 +241,7 @@ impl Step<'_> {
             needs_snapshot: true,
             want: Some(Want::Snapshot),
             local: peer.local.take(),
+            in_line: peer.in_line,
             ..Peer::default()
         };
     }

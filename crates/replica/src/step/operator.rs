@@ -30,7 +30,12 @@ impl Step<'_> {
         self.set.log.change(|entry| {
             let waits = entry.until_ms > 0;
             entry.until_ms = 0;
-            waits
+            // Whoever asks for it has seen that the time is wrong.
+            let is_quarantined = entry.state == State::Waiting(Why::Quarantined);
+            if is_quarantined {
+                entry.state = State::Waiting(Why::Turn);
+            }
+            waits || is_quarantined
         });
         if let Some(install) = &mut self.set.install {
             install.until_ms = 0;
@@ -38,7 +43,7 @@ impl Step<'_> {
         if self.set.degraded.is_some() {
             self.set.repair = None;
             self.reopen();
-            self.set.check = true;
+            self.set.want_comparison();
         }
     }
 
@@ -101,7 +106,10 @@ impl Step<'_> {
     pub(super) fn claim(&mut self, local: LocalId) {
         if self.set.local.is_none() && self.set.deleted.is_none() && self.set.job.is_none() {
             self.set.local = Some(local);
-            self.set.check = true;
+            // What is known so far is about another replica, or none.
+            self.set.digest = None;
+            self.set.repair = None;
+            self.set.want_comparison();
             self.moved();
             self.tell_all();
         }

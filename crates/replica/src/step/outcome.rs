@@ -3,7 +3,7 @@
 use super::Step;
 use crate::{
     Answer, Attempt, Degraded, Found, Job, LocalId, OpId, Operation, Outcome, Phase, Reading, Reason, Recast,
-    Recognise, Secret, State, Verb, Why, Work,
+    Secret, State, Verb, Why, Work,
 };
 
 impl Step<'_> {
@@ -29,6 +29,24 @@ impl Step<'_> {
         }
     }
 
+    /// An attempt has ended with its connection. What is harmless to repeat need not wait as long as it would for an
+    /// application that is silent; what a create made is looked for when the application must be done with it.
+    pub(super) fn broken(&mut self, ticket: u64, settle_ms: u64) {
+        self.executed(ticket, Attempt::Unknown);
+        let soon_ms = self.now_ms() + settle_ms;
+        let job = self.set.job.as_ref().filter(|job| job.ticket == ticket);
+        if let Some(Job {
+            phase: Phase::Doubt { until_ms },
+            work,
+            ..
+        }) = job
+            && self.is_repeatable(work)
+        {
+            let until_ms = soon_ms.min(*until_ms);
+            self.set_phase(Phase::Doubt { until_ms });
+        }
+    }
+
     /// An accepted write turns out to be something else than its caller said. From here on it is repeated, shipped
     /// and compared as that; what it demanded of the application has been met.
     pub(super) fn recast(&mut self, ticket: u64, recast: Recast) {
@@ -42,10 +60,6 @@ impl Step<'_> {
     }
 
     fn reading(&self, op: &Operation, status: u16) -> Reading {
-        let is_own_work = op.recognise == Recognise::ChosenId && matches!(op.verb, Verb::Create(_));
-        if is_own_work && status == 409 {
-            return Reading::Done;
-        }
         self.context.rules.reading(op, status)
     }
 
@@ -66,7 +80,16 @@ impl Step<'_> {
                 ..
             }
         );
+        let is_promised = matches!(job.work, Work::Accept { promised: true, .. });
+        let did_nothing = matches!(attempt, Attempt::NotSent | Attempt::Answered { status: 503, .. });
+        if is_promised && did_nothing && !was_in_doubt {
+            return self.put_back(job.clone());
+        }
+        self.set.promise_tries = 0;
         match attempt {
+            Attempt::Answered { status, .. } if self.may_be_own_work(job, &op, status) => {
+                self.confirm(status);
+            }
             Attempt::Answered { status, local, .. } => match self.reading(&op, status) {
                 Reading::Done => {
                     self.set.job = None;
@@ -85,7 +108,9 @@ impl Step<'_> {
                     // Either the first attempt executed, so that its own condition no longer holds, or it was
                     // refused both times. Nobody was told that it had executed, so it is no operation; the
                     // comparison finds what it may have left here, and makes the replicas equal.
-                    self.set.check |= was_in_doubt;
+                    if was_in_doubt || status == 404 {
+                        self.set.want_comparison();
+                    }
                     self.dropped(&op, answered, Answer::Refused { status });
                 }
             },
@@ -97,16 +122,22 @@ impl Step<'_> {
     }
 
     fn accept_in_doubt(&mut self, op: &Operation, was_answered: bool, status: Option<u16>) {
-        if !was_answered {
-            self.answer(op.token, Answer::Unknown { status });
-        }
         if let Some(Job {
-            work: Work::Accept { answered, .. },
+            work:
+                Work::Accept {
+                    answered,
+                    promised: false,
+                    ..
+                },
             ..
         }) = &mut self.set.job
         {
             *answered = true;
+            if !was_answered {
+                self.answer(op.token, Answer::Unknown { status });
+            }
         }
+        // Who was promised an end hears it when there is one.
         self.doubt();
     }
 
@@ -122,6 +153,14 @@ impl Step<'_> {
             Attempt::NotSent => return self.postpone(id, Why::Retry { status: None }, None),
             Attempt::Unknown => return self.doubt(),
         };
+        let is_vanished = status == 404 && self.set.local.is_some() && !matches!(op.verb, Verb::Delete);
+        if is_vanished || self.may_be_own_work(job, &op, status) {
+            // What the application said explains the answer, if it is borne out.
+            if let Some(entry) = self.set.entry_mut(id) {
+                entry.said = said;
+            }
+            return self.confirm(status);
+        }
         match self.reading(&op, status) {
             Reading::Done => {
                 self.set.job = None;
@@ -133,7 +172,7 @@ impl Step<'_> {
             _ if doubtful_create => self.doubt(),
             Reading::Refused => {
                 self.set.job = None;
-                self.set.check |= job.tries > 0;
+                self.set.want_comparison();
                 self.degrade(Some(id.clone()), status, said);
                 self.conclude(id, Outcome::Refused { status });
             }
@@ -145,7 +184,7 @@ impl Step<'_> {
     }
 
     /// An execution that certainly did not happen is tried again later; others may go first.
-    fn postpone(&mut self, id: &OpId, why: Why, said: Option<String>) {
+    pub(super) fn postpone(&mut self, id: &OpId, why: Why, said: Option<String>) {
         let tuning = self.context.tuning;
         let now_ms = self.now_ms();
         self.set.job = None;
@@ -235,10 +274,12 @@ impl Step<'_> {
     }
 
     /// The job turns out to have executed.
-    fn has_executed(&mut self, local: Option<LocalId>) {
+    pub(super) fn has_executed(&mut self, local: Option<LocalId>) {
         let Some(job) = self.set.job.take() else {
             return;
         };
+        // What was found may have been changed since, by whoever found it first.
+        self.set.want_comparison();
         match job.work {
             Work::Accept {
                 op,
@@ -280,12 +321,14 @@ impl Step<'_> {
             status,
             said,
         });
+        // Another replica's state may do where the operation did not.
+        self.set.want_comparison();
     }
 
     fn vacate_ended(&mut self, attempt: &Attempt) {
         match attempt {
             Attempt::Answered {
-                status: 200..=399 | 404 | 410,
+                status: 200..=299 | 404 | 410,
                 ..
             } => {
                 self.set.job = None;

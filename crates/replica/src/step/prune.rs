@@ -1,7 +1,7 @@
 //! What nobody needs any more.
 
 use super::Step;
-use crate::{Rank, Vector};
+use crate::{Cause, Rank, Vector};
 
 impl Step<'_> {
     /// Drops operations, with payload and credential, that are stable: executed everywhere, and nothing
@@ -22,7 +22,10 @@ impl Step<'_> {
             .log
             .iter()
             .filter(|(rank, entry)| {
-                entry.is_done() && !entry.redo && safe.iter().all(|safe| safe.includes(&rank.id))
+                entry.is_done()
+                    && !entry.has_failed()
+                    && !entry.redo
+                    && safe.iter().all(|safe| safe.includes(&rank.id))
             })
             .map(|(rank, _)| rank.clone())
             .collect();
@@ -41,19 +44,31 @@ impl Step<'_> {
             let Some((rank, entry)) = self.set.log.first() else {
                 return;
             };
-            let is_held = self.set.peers.values().any(|peer| peer.held.includes(&rank.id));
+            let is_held = self
+                .set
+                .peers
+                .values()
+                .any(|peer| self.set.holds_whole(peer, &rank.id));
             if !entry.is_done() || entry.redo || !is_held {
                 return;
             }
             let (rank, bytes) = (rank.clone(), entry.op.bytes());
+            if entry.has_failed() {
+                self.conflict(entry.op.clone(), Cause::Bound);
+            }
             self.drop_entry(&rank);
             excess = excess.saturating_sub(bytes);
         }
     }
 
     fn drop_entry(&mut self, rank: &Rank) {
-        if self.set.pruned.precedes(&rank.id) && self.set.log.remove(rank).is_some() {
+        if self.set.pruned.precedes(&rank.id)
+            && let Some(entry) = self.set.log.remove(rank)
+        {
             self.set.pruned.advance(&rank.id);
+            if entry.op.verb.is_for_application() {
+                self.set.pruned_writes.raise(&rank.id);
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What other sites send.
 
-use cheops_types::SiteName;
+use cheops_types::{SiteName, Stamp};
 
 use super::Step;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 /// Takes a message about a set that this site does not know: the beginning of one, or nothing.
 pub fn receive(site: &mut Site, message: Message, context: &Context<'_>) -> (Option<Set>, Vec<Effect>) {
     if is_for_earlier_life(site, &message) {
-        return (None, vec![introduce(site, &message)]);
+        return (None, vec![introduce(site, &message, context)]);
     }
     let here = site.name();
     let set = match &message.content {
@@ -20,8 +20,7 @@ pub fn receive(site: &mut Site, message: Message, context: &Context<'_>) -> (Opt
             _ => None,
         }),
         Content::Snapshot(snapshot)
-            if snapshot.members.contains_key(here)
-                && is_possible(site, &message.set, snapshot, &Vector::new()) =>
+            if snapshot.members.contains_key(here) && is_possible(site, &message.set, snapshot, None) =>
         {
             Some(Set::new(snapshot.record.clone(), snapshot.members.clone()))
         }
@@ -43,19 +42,22 @@ fn is_for_earlier_life(site: &Site, message: &Message) -> bool {
 
 /// Whether a snapshot can be true: it is of the set that it was sent for, and has no operations of this site
 /// that this site has not made.
-fn is_possible(site: &Site, set: &MetaId, snapshot: &Snapshot, held: &Vector) -> bool {
+fn is_possible(site: &Site, set: &MetaId, snapshot: &Snapshot, known: Option<&Set>) -> bool {
+    // What an earlier life of this store wrote is in there, if it is to be known at all.
     let mine = Author {
+        incarnation: known.map_or(site.start(), |known| known.author(site).incarnation),
         site: site.name().clone(),
-        incarnation: site.incarnation(),
         stay: snapshot.members.get(site.name()).map_or(0, |me| me.stay),
     };
-    snapshot.record.meta == *set && snapshot.at.last(&mine) <= held.last(&mine)
+    let held = known.map_or(0, |known| known.held.last(&mine));
+    snapshot.record.meta == *set && snapshot.at.last(&mine) <= held
 }
 
 /// Tells a sender that this site's store has begun a new life.
-fn introduce(site: &Site, message: &Message) -> Effect {
+fn introduce(site: &Site, message: &Message, context: &Context<'_>) -> Effect {
     let report = Report {
         incarnation: site.incarnation(),
+        age: site.age(),
         stay: 0,
         held: Vector::new(),
         done: Vector::new(),
@@ -64,6 +66,7 @@ fn introduce(site: &Site, message: &Message) -> Effect {
         left: false,
         ask: false,
         waits: Vec::new(),
+        bare: Vec::new(),
     };
     Effect::Send {
         to: message.from.clone(),
@@ -72,6 +75,7 @@ fn introduce(site: &Site, message: &Message) -> Effect {
             from: site.name().clone(),
             incarnation: message.report.incarnation,
             epoch: 0,
+            now_ms: context.now_ms,
             report,
             content: Content::Report,
         },
@@ -86,6 +90,7 @@ impl Step<'_> {
             report,
             content,
             incarnation,
+            now_ms,
             ..
         } = message;
         if incarnation != 0 && incarnation != self.site.incarnation() {
@@ -93,11 +98,18 @@ impl Step<'_> {
             return;
         }
         if let Content::Snapshot(snapshot) = &content
-            && !is_possible(self.site, &self.set.record.meta, snapshot, &self.set.held)
+            && !is_possible(self.site, &self.set.record.meta, snapshot, Some(&*self.set))
         {
             return;
         }
+        let age = report.age;
+        self.site.hear_of(&from, age);
         let is_stranger = !self.set.members.contains_key(&from);
+        if !is_stranger {
+            let ahead_max_ms = self.context.tuning.ahead_max_ms;
+            let is_in_line = now_ms <= self.now_ms().saturating_add(ahead_max_ms);
+            self.set.peer(&from).in_line = Some(is_in_line);
+        }
         if let Content::Expelled = content {
             // Only who is asked says so, and only members are.
             if is_stranger {
@@ -138,7 +150,9 @@ impl Step<'_> {
         if known != 0 && report.incarnation > known {
             return self.peer_reset(&from, report.incarnation);
         }
-        let behind = self.learn(&from, &report);
+        // It asks for a digest, not for what it lacks.
+        let is_digest = matches!(content, Content::Digest { .. });
+        let behind = self.learn(&from, &report) && !is_digest;
         match content {
             Content::Operations(carried) => {
                 self.take(carried);
@@ -148,11 +162,13 @@ impl Step<'_> {
                 self.take_snapshot(&from, epoch, *snapshot);
                 self.tell.insert(from.clone());
             }
-            Content::Digest { at, digest } => self.take_digest(&from, at, digest),
-            Content::State { at, state, digest } => self.take_state(at, state, &digest),
+            Content::Digest { at, digest, mended } => {
+                self.take_digest(&from, at, digest, mended, report.ask);
+            }
+            Content::State { at, state, digest } => self.take_state(&from, &at, state, &digest),
             Content::Report | Content::Expelled => {}
         }
-        if report.ask {
+        if report.ask && !is_digest {
             self.tell.insert(from.clone());
         }
         if behind {
@@ -171,13 +187,17 @@ impl Step<'_> {
         // A site that knows nothing of the set still needs to be brought in.
         if !(peer.needs_snapshot && report.held.is_empty()) {
             peer.learn(&report.held, &report.done, &done);
-            has_news = peer.learn_waits(report);
-            // Of one that has lost its store, this is what tells it about its own replica.
-            peer.local.clone_from(&report.local);
-            peer.degraded = report.degraded.clone().map(|degraded| Degraded {
-                said: bounded(degraded.said),
-                ..degraded
-            });
+            // A report that was overtaken by a later one says what was, not what is.
+            if report.age >= peer.age {
+                peer.age = report.age;
+                has_news = peer.learn_waits(report) | peer.learn_bare(report);
+                // Of one that has lost its store, this is what tells it about its own replica.
+                peer.local.clone_from(&report.local);
+                peer.degraded = report.degraded.clone().map(|degraded| Degraded {
+                    said: bounded(degraded.said),
+                    ..degraded
+                });
+            }
         }
         peer.left |= report.left;
         let moved = before != (peer.held.clone(), peer.done.clone());
@@ -230,10 +250,22 @@ impl Step<'_> {
         }));
     }
 
+    /// Takes note of a time. False when it is too far ahead, and so is the clock of the site that it comes from, as
+    /// far as this one knows: then it has to wait. What a clock that was wrong once has stamped does not.
+    pub(super) fn witness(&mut self, time: Stamp, of: &SiteName) -> bool {
+        let (now_ms, ahead_max_ms) = (self.now_ms(), self.context.tuning.ahead_max_ms);
+        let is_near = self.site.clock.witness(time, now_ms, ahead_max_ms).is_ok();
+        is_near || self.is_in_line(of)
+    }
+
+    /// Whether the clock of a site is known not to be too far ahead.
+    pub(super) fn is_in_line(&self, site: &SiteName) -> bool {
+        let peer = self.set.peers.get(site);
+        site == self.here() || peer.is_some_and(|peer| peer.in_line == Some(true))
+    }
+
     /// Puts operations into the log: those that are new, each after its author's earlier ones.
     fn take(&mut self, carried: Vec<Carried>) {
-        let now_ms = self.now_ms();
-        let ahead_max_ms = self.context.tuning.ahead_max_ms;
         let mine = self.set.author(self.site);
         for Carried { op, credential } in carried {
             if self.set.held.includes(&op.id) {
@@ -244,14 +276,15 @@ impl Step<'_> {
                 }
                 continue;
             }
-            // What this site has written comes from nowhere else.
+            // What this site writes now comes from nowhere else. What it wrote before its store was set back does.
             if !self.set.held.precedes(&op.id) || op.id.author == mine {
                 continue;
             }
-            let ahead = self.site.clock.witness(op.time, now_ms, ahead_max_ms).is_err();
+            let is_in_time = self.witness(op.time, &op.id.author.site);
+            self.site.hear_of(&op.id.author.site, op.age);
             let id = op.id.clone();
             self.insert(op, credential);
-            if ahead && let Some(entry) = self.set.entry_mut(&id) {
+            if !is_in_time && let Some(entry) = self.set.entry_mut(&id) {
                 entry.state = State::Waiting(Why::Quarantined);
             }
         }

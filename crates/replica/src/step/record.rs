@@ -17,6 +17,7 @@ impl Step<'_> {
         entry.state = State::Done(outcome);
         let op = entry.op.clone();
         self.set.done.advance(id);
+        self.set.time = self.set.time.max(op.time);
         self.set.digest = None;
         if op.verb.is_for_application() && self.set.last.as_ref().is_none_or(|last| *last < op.rank()) {
             self.set.last = Some(op.rank());
@@ -50,7 +51,13 @@ impl Step<'_> {
         entry.state = State::Done(outcome);
         let is_cause = |degraded: &Degraded| degraded.operation.as_ref() == Some(id);
         if outcome == Outcome::Executed && self.set.degraded.as_ref().is_some_and(is_cause) {
-            self.set.degraded = None;
+            // Something else that it could not execute may still be missing.
+            let next = self.set.log.values().find(|entry| entry.has_failed());
+            self.set.degraded = next.map(|entry| Degraded {
+                operation: Some(entry.op.id.clone()),
+                status: entry.refusal(),
+                said: entry.said.clone(),
+            });
         }
     }
 
@@ -77,18 +84,38 @@ impl Step<'_> {
     }
 
     pub(super) fn conflict(&mut self, loser: Operation, cause: Cause) {
-        if !self.set.dismissed.contains(&loser.id) {
-            self.set
+        if self.set.dismissed.contains(&loser.id) {
+            return;
+        }
+        // That it was overwritten says less than that it was left out altogether.
+        let is_left_out = !matches!(cause, Cause::Winner(_));
+        if is_left_out || !self.set.conflicts.contains_key(&loser.id) {
+            let id = loser.id.clone();
+            self.set.conflicts.insert(id, Conflict { loser, cause });
+        }
+        self.bound_conflicts();
+    }
+
+    /// Two writers that fight would fill the disk: the oldest conflicts go, and are counted.
+    pub(super) fn bound_conflicts(&mut self) {
+        while self.set.conflicts.len() > self.context.tuning.conflicts_max {
+            let oldest = self
+                .set
                 .conflicts
-                .entry(loser.id.clone())
-                .or_insert(Conflict { loser, cause });
+                .values()
+                .min_by_key(|conflict| conflict.loser.rank());
+            let Some(id) = oldest.map(|conflict| conflict.loser.id.clone()) else {
+                return;
+            };
+            self.set.conflicts.remove(&id);
+            self.set.conflicts_dropped = self.set.conflicts_dropped.saturating_add(1);
         }
     }
 
     /// Some of what follows it in the order is no longer kept: it cannot be put in its place.
     pub(super) fn too_late(&mut self, op: &Operation) {
         self.conflict(op.clone(), Cause::TooLate);
-        self.set.check = true;
+        self.set.want_comparison();
         self.conclude(&op.id, Outcome::Lost);
     }
 }

@@ -3,35 +3,63 @@
 use cheops_types::SiteName;
 
 use super::Step;
-use crate::{Effect, Phase, Standing, Work};
+use crate::{Content, Effect, Peer, Phase, Standing, Work};
 
 impl Step<'_> {
     /// Effects of the last steps before the stop may be lost: everything that is needed is asked for again.
     pub(super) fn resume(&mut self) {
-        self.set.queue.clear();
+        // Of the others, nobody was told anything, and nobody waits any more.
+        self.set.queue.retain(|draft| draft.promised);
         for peer in self.set.peers.values_mut() {
             peer.sent = peer.held.clone();
             peer.resend_ms = 0;
             peer.tries = 0;
         }
         self.tell_all();
-        if self.set.job.is_none() && self.set.held.is_empty() && self.set.install.is_none() {
+        let has_begun = self.set.job.is_some() || self.set.install.is_some() || !self.set.queue.is_empty();
+        if !has_begun && self.set.held.is_empty() {
             // Its create had not begun, and nobody waits for it.
             self.set.standing = Standing::Left;
+            // What was promised may wait for it.
+            self.moved();
             self.effects.push(Effect::Forget);
         }
         let now_ms = self.now_ms();
         let Some(job) = &mut self.set.job else {
             return;
         };
-        if let Work::Accept { answered, .. } = &mut job.work {
-            *answered = true;
+        if let Work::Accept {
+            answered, promised, ..
+        } = &mut job.work
+        {
+            // What a promised write came to is asked for later.
+            *answered |= !*promised;
         }
         match (&job.work, job.phase) {
             (Work::Read, _) => self.set.job = None,
             (_, Phase::Running) => self.doubt(),
-            (_, Phase::Looking) => job.phase = Phase::Doubt { until_ms: now_ms },
+            (_, Phase::Looking | Phase::Confirming { .. }) => job.phase = Phase::Doubt { until_ms: now_ms },
             (_, Phase::Doubt { .. } | Phase::Stuck) => {}
+        }
+    }
+
+    /// What is known of a member only grows; where that is wrong, it begins anew with the member's own word.
+    pub(super) fn peer_unsure(&mut self, site: &SiteName) {
+        // If it answers at all, no state has to be read for it.
+        let resend_ms = self.now_ms() + self.context.tuning.resend_min_ms;
+        let Some(peer) = self.set.peers.get_mut(site) else {
+            return;
+        };
+        *peer = Peer {
+            incarnation: peer.incarnation,
+            age: peer.age,
+            local: peer.local.take(),
+            degraded: peer.degraded.take(),
+            resend_ms,
+            ..Peer::default()
+        };
+        if self.set.members.contains_key(site) {
+            self.send(site, Content::Report, true);
         }
     }
 

@@ -110,8 +110,10 @@ impl Step<'_> {
             from: self.site.name().clone(),
             incarnation: set.peers.get(to).map_or(0, |peer| peer.incarnation),
             epoch: set.epoch,
+            now_ms: self.context.now_ms,
             report: Report {
                 incarnation: self.site.incarnation(),
+                age: self.site.age(),
                 stay: set.members.get(self.here()).map_or(0, |me| me.stay),
                 held: set.held.clone(),
                 done: set.done.clone(),
@@ -120,6 +122,7 @@ impl Step<'_> {
                 left: set.standing == Standing::Left,
                 ask,
                 waits: set.waits(),
+                bare: set.told_bare(),
             },
             content,
         }

@@ -5,13 +5,23 @@ use std::collections::BTreeMap;
 use cheops_types::SiteName;
 
 use super::Step;
-use crate::{Content, Digest, Entry, Install, Member, Outcome, Rank, Set, Snapshot, State, Want, Why, Work};
+use crate::{
+    Content, Degraded, Digest, Entry, Install, Member, Outcome, Rank, Set, Snapshot, State, Want, Why, Work,
+    set::bounded,
+};
 
 impl Step<'_> {
     /// Reads this site's replica when somebody wants it and it is at rest.
     pub(super) fn begin_read(&mut self) -> bool {
-        let wanted = self.set.check || self.set.peers.values().any(|peer| peer.want.is_some());
-        if !wanted || !self.set.is_quiet() {
+        let is_asked = |peer: &crate::Peer| peer.want.is_some() || peer.asks_digest;
+        let compares = self.set.check && self.set.compare_ms <= self.now_ms() && self.has_no_digest();
+        let wanted = compares || self.set.peers.values().any(is_asked);
+        // Whoever begins needs no more than what has executed: what waits here, perhaps for a word of that very site,
+        // comes with it.
+        let begins = |peer: &crate::Peer| peer.want == Some(Want::Snapshot);
+        let may_begin = self.set.is_still() && self.set.is_in_order();
+        let is_ready = self.set.is_quiet() || may_begin && self.set.peers.values().any(begins);
+        if !wanted || !is_ready {
             return false;
         }
         if self.set.local.is_some() && self.set.deleted.is_some() {
@@ -27,9 +37,7 @@ impl Step<'_> {
             return false;
         }
         self.serve_without_replica();
-        if self.set.check {
-            self.publish_digest(&Digest(Vec::new()));
-        }
+        self.publish_digest(&Digest(Vec::new()));
         false
     }
 
@@ -54,10 +62,11 @@ impl Step<'_> {
             return;
         }
         let Some((state, digest)) = state else {
-            // Not again at once: whoever still wants it asks again.
-            self.set.check = false;
+            // Not again at once. Whoever still wants it asks again.
+            self.postpone_comparison();
             for peer in self.set.peers.values_mut() {
                 peer.want = None;
+                peer.asks_digest = false;
             }
             return;
         };
@@ -70,12 +79,22 @@ impl Step<'_> {
     /// The replica is not there: somebody deleted it without telling. The others are asked for its state.
     pub(super) fn vanished(&mut self, ticket: u64) {
         if self.has_read(ticket) {
-            self.set.local = None;
-            self.set.check = true;
-            self.degrade(None, 404, None);
-            self.moved();
-            self.tell_all();
+            self.has_vanished();
         }
+    }
+
+    pub(super) fn has_vanished(&mut self) {
+        self.set.local = None;
+        self.set.digest = None;
+        self.set.want_comparison();
+        self.degrade(None, 404, None);
+        self.moved();
+        self.tell_all();
+    }
+
+    fn has_no_digest(&self) -> bool {
+        let digest = self.set.digest.as_ref();
+        digest.is_none_or(|(at, _)| *at != self.set.done)
     }
 
     /// Ends the read of this ticket. False when it no longer counts.
@@ -94,6 +113,8 @@ impl Step<'_> {
                 }
                 Some(Want::State) => {
                     if let Some((state, digest)) = state {
+                        // What it was, it soon is no longer.
+                        self.set.peer(&site).digest = None;
                         let content = Content::State {
                             at: self.set.done.clone(),
                             state: state.to_vec(),
@@ -107,6 +128,9 @@ impl Step<'_> {
         }
         if self.set.deleted.is_some() {
             self.set.check = false;
+            for peer in self.set.peers.values_mut() {
+                peer.asks_digest = false;
+            }
         }
     }
 
@@ -126,10 +150,12 @@ impl Step<'_> {
             at: set.done.clone(),
             state,
             deleted: set.deleted.clone(),
+            degraded: set.degraded.clone(),
             pruned: set.pruned.clone(),
+            pruned_writes: set.pruned_writes.clone(),
             last: set.last.clone(),
             division: set.division.clone(),
-            time: self.site.clock.last(),
+            time: set.time,
             log: set.log.values().cloned().collect(),
             conflicts: set.conflicts.values().cloned().collect(),
             dismissed: set.dismissed.clone(),
@@ -146,14 +172,14 @@ impl Step<'_> {
         }
         let set = &*self.set;
         let is_ahead = snapshot.at.covers(&set.done) && snapshot.at != set.done;
-        if is_ahead && set.job.is_none() && set.install.is_none() && self.is_in_time(&snapshot) {
+        if is_ahead && set.job.is_none() && set.install.is_none() && self.is_in_time(from, &snapshot) {
             self.begin_with(from, epoch, snapshot);
         }
     }
 
     /// This site was out of the set and is let in again. What only it had stays behind as conflicts.
     pub(super) fn return_with(&mut self, from: &SiteName, epoch: u64, snapshot: Snapshot) {
-        if !self.was_let_in_again(&snapshot) || self.set.job.is_some() || !self.is_in_time(&snapshot) {
+        if !self.was_let_in_again(&snapshot) || self.set.job.is_some() || !self.is_in_time(from, &snapshot) {
             return;
         }
         self.keep_as_conflicts(|id| !snapshot.at.includes(id));
@@ -173,12 +199,8 @@ impl Step<'_> {
     }
 
     /// Takes note of the snapshot's time. One that is too far ahead is not taken now; it comes again.
-    fn is_in_time(&mut self, snapshot: &Snapshot) -> bool {
-        let (now_ms, ahead_max_ms) = (self.now_ms(), self.context.tuning.ahead_max_ms);
-        self.site
-            .clock
-            .witness(snapshot.time, now_ms, ahead_max_ms)
-            .is_ok()
+    fn is_in_time(&mut self, from: &SiteName, snapshot: &Snapshot) -> bool {
+        self.witness(snapshot.time, from)
     }
 
     fn was_let_in_again(&self, snapshot: &Snapshot) -> bool {
@@ -197,9 +219,11 @@ impl Step<'_> {
         set.recognise = snapshot.recognise;
         set.birth = snapshot.birth;
         set.last = snapshot.last;
+        set.time = set.time.max(snapshot.time);
         set.division = snapshot.division;
         set.held.join(&snapshot.at);
         set.pruned.join(&snapshot.pruned);
+        set.pruned_writes.join(&snapshot.pruned_writes);
         let stale = |rank: &Rank| snapshot.pruned.includes(&rank.id);
         for rank in set
             .log
@@ -216,18 +240,19 @@ impl Step<'_> {
             set.conflicts.entry(conflict.loser.id.clone()).or_insert(conflict);
         }
         set.conflicts.retain(|id, _| !set.dismissed.contains(id));
+        self.bound_conflicts();
+        let set = &mut *self.set;
         let has_state = snapshot.state.is_some() || snapshot.deleted.is_some();
+        let degraded = snapshot.degraded.map(|degraded| Degraded {
+            said: bounded(degraded.said),
+            ..degraded
+        });
         set.install = has_state.then_some(Install {
             token: snapshot.token,
             recognise: snapshot.recognise,
-            at: snapshot.at.clone(),
-            state: snapshot.state,
             credential: snapshot.credential,
-            made: false,
-            status: None,
-            tries: 0,
-            until_ms: 0,
-            said: None,
+            degraded,
+            ..Install::of(snapshot.at.clone(), snapshot.state)
         });
         if snapshot.deleted.is_some() {
             set.deleted = snapshot.deleted;
@@ -235,22 +260,22 @@ impl Step<'_> {
         set.peers.entry(from.clone()).or_default();
         for entry in snapshot.log {
             let rank = entry.op.rank();
-            let now_ms = self.context.now_ms;
-            let ahead = self
-                .site
-                .clock
-                .witness(entry.op.time, now_ms, self.context.tuning.ahead_max_ms);
+            let is_in_time = self.witness(entry.op.time, &entry.op.id.author.site);
             if snapshot.at.includes(&entry.op.id) {
-                let state = State::Done(Outcome::Installed);
+                // What the sender could not execute is not in its state.
+                let state = match entry.state {
+                    State::Done(_) if entry.has_failed() => entry.state,
+                    _ => State::Done(Outcome::Installed),
+                };
                 if self.set.log.at(&rank).is_none() {
-                    self.set.log.insert(Entry::new(entry.op, entry.credential, state));
+                    let bare = self.comes_bare(&entry.op);
+                    let entry = Entry::new(entry.op, entry.credential, state);
+                    self.set.log.insert(Entry { bare, ..entry });
                 }
             } else if self.set.held.precedes(&entry.op.id) {
                 let id = entry.op.id.clone();
                 self.insert(entry.op, entry.credential);
-                if ahead.is_err()
-                    && let Some(entry) = self.set.entry_mut(&id)
-                {
+                if !is_in_time && let Some(entry) = self.set.entry_mut(&id) {
                     entry.state = State::Waiting(Why::Quarantined);
                 }
             }

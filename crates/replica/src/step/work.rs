@@ -94,7 +94,8 @@ impl Step<'_> {
             return false;
         }
         if state == State::Waiting(Why::Quarantined) {
-            return op.time.millis <= self.now_ms() + self.context.tuning.ahead_max_ms;
+            return op.time.millis <= self.now_ms() + self.context.tuning.ahead_max_ms
+                || self.is_in_line(&op.id.author.site);
         }
         if deleting && op.verb.is_for_application() && !matches!(op.verb, Verb::Delete) {
             return true;
@@ -135,12 +136,13 @@ impl Step<'_> {
             Verb::Create(_) if self.set.local.is_some() => self.conclude(id, Outcome::Covered),
             Verb::Create(_) => self.start(Work::Replay { id: id.clone() }),
             _ if self.set.local.is_none() => self.conclude(id, Outcome::NoReplica),
+            _ if self.set.twin(&op).is_some_and(Entry::has_executed) => self.conclude(id, Outcome::Covered),
             _ if redo => self.start(Work::Replay { id: id.clone() }),
-            _ if !op.after.covers(&self.set.pruned) => self.too_late(&op),
+            _ if !op.after.covers(&self.set.pruned_writes) => self.too_late(&op),
             _ => match self.place(&op) {
                 Place::Covered => self.conclude(id, Outcome::Covered),
                 Place::Impossible => {
-                    self.set.check = true;
+                    self.set.want_comparison();
                     self.conclude(id, Outcome::Lost);
                 }
                 Place::Before(followers) => {
@@ -230,9 +232,16 @@ impl Step<'_> {
         };
         let mut staying = others.iter().filter(stays);
         // The last good replica is not deleted: all may have been told to leave at the same time, or those that
-        // stay may have refused something. Then they are repaired first.
-        let others_can_do_without = staying.clone().any(has_replica) && staying.all(has_executed);
-        if set.local.is_none() || set.install.is_some() || !others_can_do_without {
+        // stay may have refused something. Then they are repaired first. That a replica is good is its site's own
+        // word: this one, if it is good, goes only when the two were found to be equal.
+        let is_as_good = |site| has_replica(site) && (set.degraded.is_some() || self.is_verified_by(site));
+        let is_as_good = staying.clone().any(is_as_good);
+        if set.local.is_none() || set.install.is_some() || !staying.all(has_executed) {
+            return false;
+        }
+        if !is_as_good {
+            // What was found to be equal was so before the last operation.
+            self.set.want_comparison();
             return false;
         }
         let token = set.entry(&leave).map_or(set.birth, |entry| entry.op.token);
@@ -357,6 +366,23 @@ impl Step<'_> {
         (is_create && recognise == Recognise::Marker).then_some(token)
     }
 
+    /// Whether work may be done once more whatever became of the first time.
+    pub(super) fn is_repeatable(&self, work: &Work) -> bool {
+        let form = self.order(work).and_then(|(_, _, form, _)| form);
+        match form {
+            Some(Form::Create { .. } | Form::CreateFrom { .. }) | None => false,
+            Some(Form::Repeat { .. }) => match work {
+                Work::Accept { op, .. } => op.verb.is_idempotent(),
+                Work::Replay { id } => self
+                    .set
+                    .entry(id)
+                    .is_some_and(|entry| entry.op.verb.is_idempotent()),
+                _ => false,
+            },
+            Some(Form::Overwrite { .. } | Form::Delete { .. }) => true,
+        }
+    }
+
     /// Whether work without a result can be resolved without an operator.
     pub(super) fn can_resolve(&self, work: &Work) -> bool {
         let Some((_, recognise, form, _)) = self.order(work) else {
@@ -377,14 +403,14 @@ impl Step<'_> {
     }
 
     /// What waits behind an execution that only an operator can settle has certainly not executed: another
-    /// site may take it.
+    /// site may take it. What was promised stays, because nobody is left to take it there.
     fn refuse_behind_doubt(&mut self) {
         if self.set.in_doubt().is_none() {
             return;
         }
         let (refused, kept) = std::mem::take(&mut self.set.queue)
             .into_iter()
-            .partition::<Vec<_>, _>(|draft| draft.verb.is_for_application());
+            .partition::<Vec<_>, _>(|draft| draft.verb.is_for_application() && !draft.promised);
         self.set.queue = kept.into();
         for draft in refused {
             let answer = crate::Answer::NotHere(crate::Reason::InDoubt);

@@ -17,6 +17,8 @@ pub(crate) struct Lab {
     pub(crate) states: BTreeMap<String, Vec<u8>>,
     /// Everything that an application has answered.
     pub(crate) executed: Vec<Execution>,
+    /// Sites where the name is taken: a create is refused.
+    pub(crate) taken: BTreeSet<String>,
     tokens: u128,
 }
 
@@ -33,6 +35,16 @@ pub(crate) struct Asked {
 
 pub(crate) fn name(text: &str) -> SiteName {
     SiteName::new(text).unwrap()
+}
+
+impl Asked {
+    /// The same, where the replica is not read.
+    pub(crate) fn without_reads(self) -> Self {
+        Self {
+            read: Vec::new(),
+            ..self
+        }
+    }
 }
 
 fn asked(effects: Vec<Effect>) -> Asked {
@@ -59,6 +71,7 @@ impl Lab {
             tuning: Tuning::default(),
             states: BTreeMap::new(),
             executed: Vec::new(),
+            taken: BTreeSet::new(),
             tokens: 0,
         }
     }
@@ -82,6 +95,7 @@ impl Lab {
             },
             conditions: None,
             credential: None,
+            promised: false,
         }
     }
 
@@ -113,10 +127,15 @@ impl Lab {
             }
             _ => panic!("{at} has no set"),
         };
+        site.grow();
         asked(effects)
     }
 
     pub(crate) fn create(&mut self, at: &'static str, recognise: Recognise) -> Asked {
+        self.create_with(at, recognise, false)
+    }
+
+    pub(crate) fn create_with(&mut self, at: &'static str, recognise: Recognise, promised: bool) -> Asked {
         let birth = Birth {
             service: ServiceName::new("things").unwrap(),
             kind: "thing".into(),
@@ -125,7 +144,10 @@ impl Lab {
             sites: self.sites.keys().map(|site| name(site)).collect::<BTreeSet<_>>(),
             span: None,
         };
-        let draft = self.draft(Verb::Create(Box::new(birth)), Footprint::Whole, recognise);
+        let draft = Draft {
+            promised,
+            ..self.draft(Verb::Create(Box::new(birth)), Footprint::Whole, recognise)
+        };
         let (site, set) = self.sites.get_mut(at).unwrap();
         let context = Context {
             now_ms: self.now_ms,
@@ -133,6 +155,7 @@ impl Lab {
             rules: &PlainRules,
         };
         let (born, effects) = create(site, &MetaId::new("m"), draft, &context);
+        site.grow();
         *set = Some(born);
         asked(effects)
     }
@@ -204,7 +227,12 @@ impl Lab {
                     asked.execute[0].form,
                     Form::Create { .. } | Form::CreateFrom { .. }
                 );
-                let next = self.answer(&at, &asked, if makes { 201 } else { 200 });
+                let status = match makes {
+                    true if self.taken.contains(&at) => 409,
+                    true => 201,
+                    false => 200,
+                };
+                let next = self.answer(&at, &asked, status);
                 queue.push((at.clone(), next));
             }
             for ticket in &asked.read {

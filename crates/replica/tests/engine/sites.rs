@@ -1,6 +1,6 @@
 //! Sites that come and go.
 
-use cheops_replica::{Answer, Cause, Content, Event, Form, Recognise, Secret, Standing, Verb};
+use cheops_replica::{Answer, Cause, Content, Event, Form, Recognise, Secret, Standing, State, Verb, Why};
 
 use crate::lab::{Lab, name};
 
@@ -23,7 +23,10 @@ fn an_adopted_resource_reaches_the_sites_that_join() {
     });
     draft.credential = Some(Secret(b"whoever asked".to_vec()));
     let joined = lab.step("a", Event::Request(draft));
-    let state = Some((b"as it was".to_vec(), cheops_replica::Digest(Vec::new())));
+    let state = Some((
+        b"as it was".to_vec(),
+        cheops_replica::Digest(b"as it was".to_vec()),
+    ));
     let ticket = joined.read[0];
     let served = lab.step("a", Event::Read { ticket, state });
     let snapshot = served
@@ -99,4 +102,91 @@ fn a_site_that_hears_of_its_removal_as_an_operation_keeps_what_only_it_had() {
     assert_eq!(conflicts.len(), 1);
     assert_eq!(conflicts[0].cause, Cause::Expelled);
     assert_eq!(conflicts[0].loser.id.author.site, name("c"));
+}
+
+#[test]
+fn a_member_that_holds_what_it_is_thought_to_hold_is_only_asked() {
+    let mut lab = Lab::created(&["a", "b"]);
+    assert_eq!(lab.set("a").log().count(), 0, "all of it was dropped");
+    let unsure = lab.step("a", Event::PeerUnsure(name("b")));
+    assert!(unsure.read.is_empty() && unsure.execute.is_empty());
+    assert!(!lab.set("a").is_settled(&name("a")));
+    lab.settle(unsure);
+    assert!(lab.set("a").is_settled(&name("a")));
+    assert_eq!(lab.executed.len(), 2, "the two creates");
+}
+
+#[test]
+fn a_member_that_knows_nothing_of_the_set_is_brought_in_again() {
+    let mut lab = Lab::created(&["a", "b"]);
+    lab.states.insert("a".into(), b"state".to_vec());
+    // Nothing says that its store is another one.
+    lab.sites.get_mut("b").unwrap().1 = None;
+    assert!(lab.set("a").is_settled(&name("a")));
+    let unsure = lab.step("a", Event::PeerUnsure(name("b")));
+    lab.settle(unsure);
+    // Without an answer it is taken to need everything.
+    for _ in 0..2 {
+        lab.now_ms += lab.tuning.resend_max_ms;
+        let again = lab.step("a", Event::Wake);
+        lab.settle_at("a", again);
+    }
+    assert_eq!(lab.states["b"], b"state");
+    assert!(lab.set("b").local().is_some());
+    assert!(lab.set("a").is_settled(&name("a")));
+}
+
+/// `a` holds an operation of `c` that it must not execute yet, and nobody else is there for `b`, which has lost
+/// its store.
+#[test]
+fn a_site_that_lost_its_store_is_told_also_by_one_that_is_held_up() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    lab.states.insert("a".into(), b"state".to_vec());
+    let now_ms = lab.now_ms;
+    lab.now_ms += lab.tuning.ahead_max_ms * 10;
+    let draft = lab.replace();
+    let ahead = lab.write("c", draft);
+    lab.now_ms = now_ms;
+    let (_, message) = ahead.sent.into_iter().find(|(to, _)| to == "a").unwrap();
+    lab.step("a", Event::Message(message));
+    let held = lab.set("a").log().last().unwrap();
+    assert_eq!(held.state, State::Waiting(Why::Quarantined));
+
+    lab.sites
+        .insert("b", (cheops_replica::Site::new(name("b"), 2), None));
+    let reset = Event::PeerReset {
+        site: name("b"),
+        incarnation: 2,
+    };
+    let mut asked = lab.step("a", reset);
+    // Nobody hears from `c`.
+    let mut told = false;
+    for _ in 0..20 {
+        if let Some(ticket) = asked.read.first().copied() {
+            let state = b"state".to_vec();
+            let state = Some((state.clone(), cheops_replica::Digest(state)));
+            asked = lab.step("a", Event::Read { ticket, state });
+        }
+        let snapshot = asked
+            .sent
+            .iter()
+            .find(|(to, message)| to == "b" && matches!(message.content, Content::Snapshot(_)));
+        if let Some((_, message)) = snapshot {
+            let began = lab.step("b", Event::Message(message.clone()));
+            assert!(matches!(
+                began.execute[0].form,
+                Form::CreateFrom { .. } | Form::Overwrite { .. }
+            ));
+            told = true;
+            break;
+        }
+        lab.now_ms += 100;
+        asked = lab.step("a", Event::Wake);
+    }
+    assert!(told, "it would not be told before the time has come");
+    let waits = lab
+        .set("b")
+        .log()
+        .any(|entry| entry.state == State::Waiting(Why::Quarantined));
+    assert!(waits, "it waits for the operation as `a` does");
 }

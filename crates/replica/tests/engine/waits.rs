@@ -1,6 +1,6 @@
 //! What operations wait for at a site is told to the others.
 
-use cheops_replica::{Attempt, Event, Message, MetaId, Need, Set, Wait, Why};
+use cheops_replica::{Attempt, Digest, Event, Message, MetaId, Need, Set, Wait, Why};
 
 use crate::lab::{Asked, Lab, name};
 
@@ -189,7 +189,10 @@ fn what_needs_another_resource_is_tried_again_soon() {
         }
         let asked = lab.write("a", draft);
         let received = lab.step("b", Event::Message(asked.sent[0].1.clone()));
-        lab.answer("b", &received, 404);
+        let asked = lab.answer("b", &received, 404);
+        // It is not the replica itself that is missing.
+        let (ticket, state) = (asked.read[0], Some((Vec::new(), Digest(Vec::new()))));
+        lab.step("b", Event::Read { ticket, state });
         lab.now_ms += lab.tuning.retry_min_ms;
         let again = lab.step("b", Event::Wake);
         assert_eq!(again.execute.len() == 1, is_soon);

@@ -232,6 +232,7 @@ fn the_table_of_answers() {
         },
         token: Token(1),
         time: cheops_types::Stamp::default(),
+        age: cheops_replica::Age::default(),
         after: cheops_replica::Vector::new(),
         epoch: 0,
         verb,
@@ -246,10 +247,10 @@ fn the_table_of_answers() {
             assert_eq!(default_reading(&op(Verb::Replace), *status), reading, "{status}");
         }
     };
-    check(&[200, 201, 204, 304], Reading::Done);
+    check(&[200, 201, 204], Reading::Done);
     check(&[400, 405, 410, 413, 415, 422], Reading::Refused);
     check(&[401], Reading::NeedsCredentials);
-    check(&[403, 404], Reading::Blocked);
+    check(&[301, 304, 307, 403, 404], Reading::Blocked);
     check(&[408, 409, 423, 425, 429, 503], Reading::Retry);
     check(&[500, 502, 504], Reading::Unknown);
     assert_eq!(default_reading(&op(Verb::Delete), 404), Reading::Done);
@@ -271,4 +272,63 @@ fn what_waits_behind_a_doubt_may_be_taken_over() {
     let in_doubt = Answer::NotHere(Reason::InDoubt);
     assert_eq!(doubt.answers, [Answer::Unknown { status: None }, in_doubt]);
     assert_eq!(lab.set("a").queue().count(), 0);
+}
+
+#[test]
+fn what_broke_off_is_repeated_sooner_than_what_is_silent() {
+    const SOON_MS: u64 = 100;
+    let mut lab = Lab::created(&["a", "b"]);
+    assert!(SOON_MS < lab.tuning.settle_ms);
+    let settle_ms = SOON_MS;
+    for restarts in [false, true] {
+        let draft = lab.replace();
+        let began = lab.step("a", Event::Request(draft));
+        let ticket = began.execute[0].ticket;
+        if restarts {
+            lab.step("a", Event::Resume);
+        }
+        let broken = lab.step("a", Event::Broken { ticket, settle_ms });
+        assert!(broken.execute.is_empty());
+        lab.now_ms += SOON_MS;
+        let again = lab.step("a", Event::Wake);
+        assert_eq!(again.execute[0].token, began.execute[0].token);
+        // Another attempt's end says nothing about this one.
+        let late = lab.step("a", Event::Broken { ticket, settle_ms });
+        assert!(late.execute.is_empty());
+        let done = lab.answer("a", &again, 200);
+        lab.settle(done);
+    }
+}
+
+#[test]
+fn a_create_that_broke_off_is_looked_for_when_the_application_must_be_done() {
+    let mut lab = Lab::new(&["a", "b"]);
+    let began = lab.create("a", Recognise::Key);
+    let ticket = began.execute[0].ticket;
+    lab.step(
+        "a",
+        Event::Broken {
+            ticket,
+            settle_ms: 100,
+        },
+    );
+    lab.now_ms += 100;
+    assert!(lab.step("a", Event::Wake).execute.is_empty());
+    lab.now_ms += lab.tuning.settle_ms;
+    assert_eq!(lab.step("a", Event::Wake).execute.len(), 1);
+}
+
+#[test]
+fn others_hear_that_an_operation_is_in_doubt() {
+    let mut lab = Lab::created(&["a", "b"]);
+    let draft = lab.replace();
+    let asked = lab.write("a", draft);
+    let id = lab.set("a").log().last().unwrap().op.id.clone();
+    let received = lab.step("b", Event::Message(asked.sent[0].1.clone()));
+    let (ticket, attempt) = (received.execute[0].ticket, Attempt::Unknown);
+    let doubted = lab.step("b", Event::Executed { ticket, attempt });
+    for (_, message) in doubted.sent {
+        lab.step("a", Event::Message(message));
+    }
+    assert_eq!(lab.set("a").why_at(&name("b"), &id), Some(Why::InDoubt));
 }

@@ -10,7 +10,7 @@ use crate::World;
 pub fn check(world: &mut World, main: usize, meta: &MetaId) {
     let excused = world.plan.has_small_log()
         || world.plan.membership
-        || world.oracle.adopted.contains(meta)
+        || world.oracle.adopted.contains_key(meta)
         || world.oracle.forced.contains(meta)
         || !world.oracle.lost.is_empty();
     if excused {
@@ -27,6 +27,12 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
             if concurrent && both && loses(a, b) {
                 expected.insert(a.id.clone());
             }
+        }
+    }
+    // What no good replica had.
+    for op in operations.values() {
+        if let Verb::Forgo { lost } = &op.verb {
+            expected.extend(lost.iter().map(|op| op.id.clone()));
         }
     }
     expected.retain(|id| !world.oracle.dismissed.contains(&(meta.clone(), id.clone())));
@@ -66,7 +72,7 @@ fn loses(a: &Operation, b: &Operation) -> bool {
     }
 }
 
-fn names(footprint: &Footprint) -> BTreeSet<String> {
+pub(super) fn names(footprint: &Footprint) -> BTreeSet<String> {
     let all = ["/fields/a", "/fields/b", "/fields/c", "/count"];
     match footprint {
         Footprint::Whole => all.iter().map(|name| (*name).to_owned()).collect(),

@@ -1,6 +1,6 @@
 //! No acknowledged operation is lost while a holder's disk survives.
 
-use cheops_replica::{MetaId, Standing};
+use cheops_replica::{MetaId, Outcome, Set, Standing, State, Verb};
 
 use crate::World;
 
@@ -42,6 +42,24 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
                 .oracle
                 .violation(format!("durable: {id} of {meta} was acknowledged and is lost"));
         }
+    }
+}
+
+/// What a site counts as executed has been seen by its application.
+pub fn took_effect(world: &mut World, at: usize, meta: &MetaId, set: &Set) {
+    let app = &world.nodes[at].app;
+    let unseen = set.log().find(|entry| {
+        let is_executed = entry.state == State::Done(Outcome::Executed) && !entry.redo;
+        // A delete of what is not there executes without the application.
+        let is_for_application = entry.op.verb.is_for_application() && !matches!(entry.op.verb, Verb::Delete);
+        is_executed && is_for_application && !app.seen.contains(&entry.op.token)
+    });
+    if let Some(entry) = unseen {
+        let what = format!(
+            "durable: {} of {meta} counts as executed at {} and was not",
+            entry.op.id, world.nodes[at].name
+        );
+        world.oracle.violation(what);
     }
 }
 

@@ -146,7 +146,7 @@ impl World {
 
     pub(super) fn read(&mut self, at: usize, set: &MetaId, ticket: u64, local: &LocalId) {
         let failed = !self.healed && self.rng.chance(self.plan.app_fails);
-        let part = self.part_of(at, set).unwrap_or_default();
+        let part = self.part_of(at, set);
         let state = if failed {
             None
         } else {

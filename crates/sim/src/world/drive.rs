@@ -8,6 +8,7 @@ use crate::{Mutant, Node, invariant, rules::DiskRules};
 impl World {
     /// Lets something happen to a set at a node. True when it was committed.
     pub(crate) fn drive(&mut self, at: usize, meta: &MetaId, event: Event) -> bool {
+        self.tell_event(at, meta, &event);
         self.transact(at, meta, |site, slot, context| match slot {
             Some(set) => step(site, set, event, context),
             None => Vec::new(),
@@ -48,6 +49,7 @@ impl World {
             },
         };
         let effects = work(&mut node.disk.site, &mut slot, &context);
+        node.disk.site.grow();
         if let Some((site, set)) = backup {
             node.disk.site = site;
             node.disk.sets.extend(set.map(|set| (meta.clone(), set)));
@@ -60,6 +62,7 @@ impl World {
         if !effects.contains(&Effect::Forget) {
             node.disk.sets.extend(slot.map(|set| (meta.clone(), set)));
         }
+        self.tell_commit(at, meta);
         invariant::committed(self, at, meta, before.as_ref());
         self.schedule_wake(at, meta);
         if self.crashes() {
@@ -88,10 +91,12 @@ impl World {
             let name = self.nodes[at].name.clone();
             self.note(&format!("   {name} {meta}: {effect:?}"));
         }
+        self.tell_effect(at, meta, &effect);
         match effect {
             Effect::Send { to, message } => self.send(at, &to, message),
             Effect::Execute(execution) => {
                 invariant::needs::check(self, at, meta);
+                invariant::transfer::check(self, at, meta, &execution);
                 self.execute(at, meta, execution);
             }
             Effect::Look { ticket, token } => {
@@ -155,54 +160,9 @@ impl World {
             },
         );
     }
-
-    pub(super) fn crash(&mut self, at: usize) {
-        if !self.nodes[at].up {
-            return;
-        }
-        if self.trace.is_some() {
-            let name = self.nodes[at].name.clone();
-            self.note(&format!("   {name} crashes"));
-        }
-        let node = &mut self.nodes[at];
-        node.up = false;
-        node.life += 1;
-        node.wakes.clear();
-        let down_ms = self.rng.between(1, 800);
-        self.at(self.now_ms + down_ms, Happening::Start(at));
-    }
-
-    /// What the disk holds is read again, as it would be from its bytes.
-    pub(super) fn start(&mut self, at: usize) {
-        if self.nodes[at].up {
-            return;
-        }
-        self.nodes[at].up = true;
-        reload(&mut self.nodes[at]);
-        if let Some(mutant) = self.mutant {
-            mutant.restart(&mut self.nodes[at]);
-        }
-        let sets: Vec<_> = self.nodes[at].disk.sets.keys().cloned().collect();
-        for set in sets {
-            if self.nodes[at].up {
-                self.drive(at, &set, Event::Resume);
-            }
-        }
-    }
-
-    pub(super) fn lose_store(&mut self, at: usize) {
-        let name = self.nodes[at].name.clone();
-        self.oracle.lost.insert(name.clone());
-        let node = &mut self.nodes[at];
-        let incarnation = node.disk.site.incarnation() + 1;
-        let forgotten = Node::new(name, incarnation, node.skew_ms);
-        node.disk = forgotten.disk;
-        node.life += 1;
-        node.wakes.clear();
-    }
 }
 
-fn reload(node: &mut Node) {
+pub(super) fn reload(node: &mut Node) {
     let site = serde_json::to_vec(&node.disk.site).expect("the site can be written");
     node.disk.site = serde_json::from_slice(&site).expect("the site can be read");
     for set in node.disk.sets.values_mut() {

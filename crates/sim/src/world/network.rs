@@ -1,6 +1,6 @@
 //! Messages that get lost, come twice, late, or out of order.
 
-use cheops_replica::{Content, Event, Message, receive};
+use cheops_replica::{Event, Message, receive};
 use cheops_types::SiteName;
 
 use super::{Happening, World};
@@ -22,11 +22,11 @@ impl World {
             return;
         };
         if self.cut[from][to] {
-            return;
+            return self.tell_lost(from, to, &message, "cut off");
         }
         let lossy = !self.healed;
         if lossy && self.rng.chance(self.plan.loss) {
-            return;
+            return self.tell_lost(from, to, &message, "lost");
         }
         let copies = if lossy && self.rng.chance(self.plan.duplicate) {
             2
@@ -49,9 +49,6 @@ impl World {
             return;
         }
         let set = message.set.clone();
-        if let Content::Snapshot(_) | Content::State { .. } = message.content {
-            self.oracle.copied.insert(set.clone());
-        }
         if self.nodes[to].disk.sets.contains_key(&set) {
             self.drive(to, &set, Event::Message(message));
             return;

@@ -30,24 +30,23 @@ impl World {
             row.fill(false);
         }
         for node in 0..self.nodes.len() {
+            self.set_clock(node, self.nodes[node].usual_skew_ms);
             self.start(node);
         }
-        self.introduce();
         let mut calm = 0;
         for round in 0..ROUNDS {
+            self.introduce();
+            self.keep_in_touch(round);
             // Whoever looks into an application waits until it is done with what it was asked.
             self.run_until(self.now_ms + ROUND_MS);
             self.visit(round);
             if !self.oracle.violations.is_empty() {
                 return;
             }
-            // Replicas are compared once all is calm, and once more after what that repaired.
+            // What heals, heals by the engine alone: nobody asks for a comparison here.
             calm = if self.is_calm() { calm + 1 } else { 0 };
             if calm >= 3 && !self.has_news_under_way() {
                 return;
-            }
-            if calm > 0 {
-                self.check_all();
             }
         }
         // News that is sent for ever, to a site that will not know the set, changes nothing.
@@ -55,9 +54,23 @@ impl World {
             return;
         }
         self.oracle.violation(format!(
-            "not calm {ROUNDS} rounds after healing: {}",
+            "rest: not calm {ROUNDS} rounds after healing: {}",
             self.unrest()
         ));
+    }
+
+    /// What agents do from time to time: they tell each other how old their stores are, and, where a store was set
+    /// back without anyone knowing, compare.
+    fn keep_in_touch(&mut self, round: usize) {
+        for at in 0..self.nodes.len() {
+            self.say_hello(at);
+        }
+        let has_reason = !self.oracle.set_back.is_empty();
+        for meta in self.sets().into_iter().filter(|_| has_reason && round == 2) {
+            if let Some(main) = self.main_node(&meta) {
+                self.drive(main, &meta, Event::Check);
+            }
+        }
     }
 
     /// Sites that connect tell each other which life of their store they are in.
@@ -70,7 +83,8 @@ impl World {
             for at in 0..self.nodes.len() {
                 for set in self.nodes[at].disk.sets.keys().cloned().collect::<Vec<_>>() {
                     let (site, incarnation) = (site.clone(), incarnation);
-                    if incarnation > 1 && lost != at {
+                    let is_another = self.oracle.lost.contains(&site);
+                    if is_another && lost != at {
                         self.drive(at, &set, Event::PeerReset { site, incarnation });
                     }
                 }
@@ -120,30 +134,11 @@ impl World {
             for meta in sets {
                 self.settle(at, &meta);
                 self.bring_credentials(at, &meta);
-                if round > PATIENCE {
-                    self.give_up_on_missing(at, &meta);
-                }
-                let node = &self.nodes[at];
-                let set = node.disk.sets.get(&meta);
-                if set.is_some_and(|set| !set.is_settled(&node.name) || set.degraded().is_some()) {
-                    self.drive(at, &meta, Event::Retry);
-                }
                 self.delete_children(at, &meta);
             }
         }
         for meta in self.sets() {
             self.reunite(&meta, round > PATIENCE);
-        }
-    }
-
-    /// What is for a replica that its application does not have will not execute: a repair has to make it first.
-    fn give_up_on_missing(&mut self, at: usize, meta: &MetaId) {
-        let is_missing = |state| state == State::Waiting(Why::Blocked { status: 404 });
-        let set = self.nodes[at].set(meta);
-        let entry = set.and_then(|set| set.log().find(|entry| is_missing(entry.state)));
-        if let Some(operation) = entry.map(|entry| entry.op.id.clone()) {
-            self.oracle.copied.insert(meta.clone());
-            self.drive(at, meta, Event::Abandon { operation });
         }
     }
 
@@ -307,17 +302,6 @@ impl World {
             Some(_) if is_apart => Some(Remedy::Expel),
             None if set.standing() == Standing::Member && !is_apart => Some(Remedy::Admit),
             _ => None,
-        }
-    }
-
-    fn check_all(&mut self) {
-        for meta in self.sets() {
-            for at in 0..self.nodes.len() {
-                let set = self.nodes[at].disk.sets.get(&meta);
-                if set.is_some_and(|set| set.standing() == Standing::Member) {
-                    self.drive(at, &meta, Event::Check);
-                }
-            }
         }
     }
 }

@@ -1,10 +1,8 @@
 //! The programs a benchmark needs, from Debian's packages.
 
-use std::process::Command;
+use anyhow::Result;
 
-use anyhow::{Result, bail};
-
-use crate::command::{find_program, succeed};
+use crate::{command::find_program, packages};
 
 /// Programs and the packages that hold them.
 const TOOLS: &[(&str, &str)] = &[
@@ -18,41 +16,14 @@ const TOOLS: &[(&str, &str)] = &[
 
 /// Installs what is missing.
 pub(super) fn ensure() -> Result<()> {
-    let missing: Vec<_> = TOOLS
+    let mut missing: Vec<_> = TOOLS
         .iter()
         .filter(|(program, _)| find_program(program).is_none())
+        .map(|(_, package)| *package)
         .collect();
+    missing.dedup();
     if missing.is_empty() {
         return Ok(());
     }
-    let mut packages: Vec<_> = missing.iter().map(|(_, package)| *package).collect();
-    packages.dedup();
-    let packages_text = packages.join(" ");
-    if find_program("apt-get").is_none() {
-        let programs: Vec<_> = missing.iter().map(|(program, _)| *program).collect();
-        bail!(
-            "{} missing, and there is no apt-get: install them and try again",
-            programs.join(", ")
-        );
-    }
-    if !is_root() {
-        bail!("the benchmark needs `sudo apt-get install {packages_text}`: run that and try again");
-    }
-    eprintln!("installing {packages_text}");
-    let apt = || {
-        let mut apt = Command::new("apt-get");
-        apt.env("DEBIAN_FRONTEND", "noninteractive").arg("--quiet=2");
-        apt
-    };
-    succeed(apt().arg("update"))?;
-    succeed(
-        apt()
-            .args(["install", "--yes", "--no-install-recommends"])
-            .args(&packages),
-    )
-}
-
-fn is_root() -> bool {
-    let id = Command::new("id").arg("-u").output();
-    id.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+    packages::install("the benchmark", &missing)
 }

@@ -80,6 +80,13 @@ pub(super) fn detail(detail: &SetDetail) -> String {
         text.push_str("\nconflicts\n");
         text.push_str(&conflicts::table(&detail.conflicts));
     }
+    if detail.set.conflicts_dropped > 0 {
+        let dropped = detail.set.conflicts_dropped;
+        let _ = writeln!(
+            text,
+            "\n{dropped} older conflicts were dropped: there were too many"
+        );
+    }
     text
 }
 

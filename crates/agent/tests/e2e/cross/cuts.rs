@@ -86,9 +86,11 @@ async fn a_container_may_accept_and_flag() {
     mesh.rejoin(1);
     mesh.site(2).until_sees("site1", true).await;
     // Both are there, and told.
-    until("the name is flagged", async || {
+    // Names are told one after the other: the second one may be on its way when the first is flagged.
+    until("both names are told and one is flagged", async || {
         let shown = mesh.site(1).ask("/v1/cross").await;
-        shown["resources"][0]["flagged"] == 1
+        let room = &shown["resources"][0];
+        room["flagged"] == 1 && room["names"] == 2
     })
     .await;
     assert_eq!(
@@ -131,6 +133,42 @@ async fn the_next_site_takes_over_when_the_prime_site_is_removed() {
     .await;
     // Names of before are known by looking.
     make(&mesh, 3, "foo", "old").await.is(409);
+}
+
+#[tokio::test]
+async fn a_prime_site_that_lost_its_store_gives_no_name_away_twice() {
+    // It waits for as long as a create may take.
+    let quick = Mesh::of(2)
+        .limit("upstream_timeout_ms", 1000)
+        .limit("peer_timeout_ms", 1000);
+    let mut mesh = quick.start().await;
+    room(&mesh, "foo", BOTH).await;
+    make(&mesh, 2, "foo", "old").await.is(201);
+    mesh.site_mut(1).lose_store().await;
+    until("site1 knows the container again", async || {
+        let shown = mesh.site(1).ask("/v1/cross").await;
+        shown["resources"][0]["prime"] == "site1"
+    })
+    .await;
+    for site in [1, 2] {
+        mesh.site(site)
+            .until_sees(&format!("site{}", 3 - site), true)
+            .await;
+        make(&mesh, site, "foo", "new")
+            .await
+            .problem(503, "name_unreserved");
+    }
+    until("a name is given away", async || {
+        make(&mesh, 2, "foo", "new").await.status == 201
+    })
+    .await;
+    for name in ["old", "new"] {
+        make(&mesh, 1, "foo", name).await.is(409);
+    }
+    assert_eq!(
+        names(&mesh, 1, "/rooms/foo/boxes").await,
+        ["new@site2", "old@site2"]
+    );
 }
 
 /// Before heartbeats have noticed: the link swallows what is sent.

@@ -127,9 +127,40 @@ impl Site {
         self.ready(&[]).await;
     }
 
+    /// Kills the agent, takes everything away that it keeps, and starts it again.
+    pub(crate) async fn lose_store(&mut self) {
+        self.agent_mut().kill();
+        fs::remove_dir_all(&self.data_dir).unwrap();
+        fs::create_dir(&self.data_dir).unwrap();
+        self.restart().await;
+    }
+
+    /// Copies everything that the agent keeps, as of a moment when it does not run.
+    pub(crate) async fn copy_store(&mut self) -> PathBuf {
+        self.agent_mut().kill();
+        let copy = self.dir.join("copy");
+        copy_dir(&self.data_dir, &copy);
+        self.restart().await;
+        copy
+    }
+
+    /// Puts a copy in the place of what the agent keeps. Nobody tells the agent.
+    pub(crate) async fn put_back(&mut self, copy: &Path) {
+        self.agent_mut().kill();
+        fs::remove_dir_all(&self.data_dir).unwrap();
+        copy_dir(copy, &self.data_dir);
+        self.restart().await;
+    }
+
     /// Asks the agent to read its configuration again.
     pub(crate) fn hang_up(&self) {
         self.agent().signal(Signal::HUP);
+    }
+
+    /// Whether the agent's configuration has the other site.
+    pub(crate) async fn knows(&self, other: &str) -> bool {
+        let sites = self.ask("/v1/sites").await.to_string();
+        sites.contains(&format!("\"{other}\""))
     }
 
     /// Whether the agent sees the other site as up.
@@ -252,4 +283,18 @@ fn is_up(sites: &Value, name: &str) -> bool {
             .iter()
             .any(|site| site["name"] == name && site["up"] == Value::Bool(true))
     })
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            copy_dir(&entry.path(), &target);
+        } else if kind.is_file() {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
 }

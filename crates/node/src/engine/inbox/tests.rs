@@ -11,8 +11,10 @@ fn receive(content: Content) -> Input {
         from: site("b"),
         incarnation: 0,
         epoch: 0,
+        now_ms: 0,
         report: Report {
             incarnation: 1,
+            age: cheops_replica::Age::default(),
             stay: 0,
             held: Vector::default(),
             done: Vector::default(),
@@ -21,6 +23,7 @@ fn receive(content: Content) -> Input {
             left: false,
             ask: true,
             waits: Vec::new(),
+            bare: Vec::new(),
         },
         content,
     };

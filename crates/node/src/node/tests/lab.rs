@@ -148,7 +148,7 @@ impl Running {
         loop {
             match self.work.tasks.recv().await.expect("the engine runs") {
                 Task::Call(call) => return call,
-                Task::Send { .. } => {}
+                Task::Send { .. } | Task::Fetch { .. } => {}
             }
         }
     }
@@ -280,6 +280,7 @@ async fn play(node: Node, mut work: Work, app: App, nodes: BTreeMap<SiteName, No
                 tokio::spawn(async move { engine.receive(vec![*message]).await });
             }
             Task::Call(call) => called(&node, &app, *call),
+            Task::Fetch { .. } => {}
         }
     }
 }

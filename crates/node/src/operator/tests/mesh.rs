@@ -260,6 +260,7 @@ impl Peers for Links {
         Box::pin(async move {
             let lost = || Failed {
                 outcome: Outcome::NotExecuted,
+                is_broken: false,
                 problem: Problem::new(Code::PeerUnreachable, format!("site `{site}` cannot be reached"))
                     .at(site),
             };
@@ -400,6 +401,7 @@ impl Application for App {
             if fault == Some(Fault::Silent) {
                 return Err(Failed {
                     outcome: Outcome::Unknown,
+                    is_broken: false,
                     problem: Problem::new(Code::UnknownOutcome, "the answer was lost"),
                 });
             }

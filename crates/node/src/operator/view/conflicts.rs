@@ -26,6 +26,8 @@ impl View<'_> {
                 cheops_replica::Cause::Winner(_) => Cause::Overwritten,
                 cheops_replica::Cause::TooLate => Cause::TooLate,
                 cheops_replica::Cause::Expelled => Cause::Expelled,
+                cheops_replica::Cause::Forgone => Cause::Forgone,
+                cheops_replica::Cause::Bound => Cause::Bound,
             },
             winner: conflict.winner().map(|id| self.number(id)),
         }

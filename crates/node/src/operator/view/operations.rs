@@ -49,7 +49,7 @@ impl<'s> View<'s> {
         if let Some(Job { phase, .. }) = job {
             let state = match phase {
                 Phase::Running => OperationState::Running,
-                Phase::Doubt { .. } | Phase::Looking => OperationState::Resolving,
+                Phase::Doubt { .. } | Phase::Looking | Phase::Confirming { .. } => OperationState::Resolving,
                 Phase::Stuck => OperationState::InDoubt,
             };
             return (state, None);
@@ -296,6 +296,7 @@ fn word(verb: &Verb) -> &'static str {
         Verb::Leave { .. } => "leave",
         Verb::Expel { .. } => "expel",
         Verb::Dismiss { .. } => "dismiss",
+        Verb::Forgo { .. } => "forgo",
     }
 }
 

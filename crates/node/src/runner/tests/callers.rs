@@ -260,7 +260,7 @@ fn a_token_of_the_site_goes_beside_the_callers_until_it_ends() {
     let item = record("B", "item", "m");
     lab::run(async {
         for _ in 0..4 {
-            hands.execute(&item, &[], &OnBehalf::default(), replay()).await;
+            let _ = hands.execute(&item, &[], &OnBehalf::default(), replay()).await;
         }
     });
     let seen = application.seen.borrow();

@@ -1,0 +1,106 @@
+//! Answers that are believed only when reading bears them out.
+//!
+//! 409 to a create with an id that an agent chose may be the work of an earlier attempt, or a refusal for another
+//! reason, such as a name that is taken. 404 to an update may mean that somebody deleted the replica, or that the
+//! update refers to something else that is not there.
+
+use super::Step;
+use crate::{
+    Answer, Effect, Event, Job, LocalId, OpId, Operation, Outcome, Phase, Recognise, Verb, Why, Work,
+};
+
+impl Step<'_> {
+    /// Whether 409 may speak of what this very operation has made. Without a doubt it cannot have made anything.
+    pub(super) fn may_be_own_work(&self, job: &Job, op: &Operation, status: u16) -> bool {
+        // An own operation that comes back from the others was executed in an earlier life of this store.
+        let comes_back = matches!(job.work, Work::Replay { .. }) && op.id.author.site == *self.here();
+        let is_in_doubt = job.tries > 0 || comes_back;
+        let is_chosen = op.recognise == Recognise::ChosenId && matches!(op.verb, Verb::Create(_));
+        status == 409 && is_chosen && is_in_doubt
+    }
+
+    /// Reads the replica before the answer counts.
+    pub(super) fn confirm(&mut self, status: u16) {
+        let ticket = self.site.ticket();
+        let local = self.set.local.clone().unwrap_or_else(|| self.chosen_id());
+        if let Some(job) = &mut self.set.job {
+            job.ticket = ticket;
+            job.phase = Phase::Confirming { status };
+            self.effects.push(Effect::Read { ticket, local });
+        }
+    }
+
+    /// Takes the answer to [`Step::confirm`]; gives other events back.
+    pub(super) fn confirmed(&mut self, event: Event) -> Option<Event> {
+        let (ticket, is_there) = match &event {
+            Event::Read { ticket, state } => (*ticket, state.is_some().then_some(true)),
+            Event::Missing { ticket } => (*ticket, Some(false)),
+            _ => return Some(event),
+        };
+        let job = self.set.job.as_ref().filter(|job| job.ticket == ticket);
+        let Some(job) = job.cloned() else {
+            return Some(event);
+        };
+        let Phase::Confirming { status } = job.phase else {
+            return Some(event);
+        };
+        match &job.work {
+            Work::Install => self.install_confirmed(status, is_there),
+            Work::Replay { id } if self.is_update(id) => self.update_confirmed(id, status, is_there),
+            work => self.create_confirmed(work, &job, status, is_there),
+        }
+        None
+    }
+
+    fn is_update(&self, id: &OpId) -> bool {
+        let entry = self.set.entry(id);
+        entry.is_some_and(|entry| !matches!(entry.op.verb, Verb::Create(_)))
+    }
+
+    fn install_confirmed(&mut self, status: u16, is_there: Option<bool>) {
+        let retry_ms = self.now_ms() + self.context.tuning.retry_min_ms;
+        self.set.job = None;
+        match (is_there, &mut self.set.install) {
+            (Some(true), _) => self.set.local = Some(self.chosen_id()),
+            (Some(false), _) => self.install_refused(status, None),
+            (None, Some(install)) => install.until_ms = retry_ms,
+            (None, None) => {}
+        }
+    }
+
+    fn create_confirmed(&mut self, work: &Work, job: &Job, status: u16, is_there: Option<bool>) {
+        match (is_there, work) {
+            (Some(true), _) => {
+                let local: LocalId = self.chosen_id();
+                self.has_executed(Some(local));
+            }
+            (Some(false), Work::Accept { op, answered, .. }) => {
+                self.dropped(op, *answered, Answer::Refused { status });
+            }
+            (Some(false), Work::Replay { id }) => {
+                self.set.job = None;
+                self.degrade(Some(id.clone()), status, self.said_of(id));
+                self.conclude(id, Outcome::Refused { status });
+            }
+            _ => {
+                let until_ms = self.now_ms() + self.context.tuning.retry_ms(job.tries);
+                self.set_phase(Phase::Doubt { until_ms });
+            }
+        }
+    }
+
+    fn update_confirmed(&mut self, id: &OpId, status: u16, is_there: Option<bool>) {
+        if is_there == Some(false) {
+            // It is made again from another replica, which has executed this too.
+            self.set.job = None;
+            self.has_vanished();
+            self.conclude(id, Outcome::NoReplica);
+        } else {
+            self.postpone(id, Why::Blocked { status }, self.said_of(id));
+        }
+    }
+
+    fn said_of(&self, id: &OpId) -> Option<String> {
+        self.set.entry(id).and_then(|entry| entry.said.clone())
+    }
+}

@@ -1,0 +1,123 @@
+//! Three sites under random writes and random faults, then healed: do they agree, and is every acknowledged write
+//! accounted for? Real agents, applications of their own, links that are cut, clocks that are set.
+//!
+//! Nobody repairs anything: no `verify`, no `settle`. What an operator would have to do is counted and shown.
+
+mod callers;
+mod clock;
+mod dice;
+mod faults;
+mod history;
+mod http;
+mod look;
+mod oracle;
+mod phases;
+mod ports;
+mod report;
+mod sites;
+mod story;
+mod verdict;
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context as _, Result};
+
+use crate::{bench, real::Interrupt, repo::Repo};
+use sites::Sites;
+
+/// How long after healing sites may still differ.
+const AGREE_MAX: Duration = Duration::from_secs(30);
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How long writes and faults go on
+    #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(5..=86_400))]
+    seconds: u64,
+    /// Repeats the faults and the dice of the callers of an earlier run, which printed it
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Leaves out a kind of fault, in the words of the summary, e.g. `kills` or `clocks far ahead`; may be given
+    /// several times
+    #[arg(long, value_name = "FAULTS")]
+    without: Vec<String>,
+    /// Cargo profile to build the agent with
+    #[arg(long, default_value = "release")]
+    profile: String,
+    /// Use this agent instead of building one
+    #[arg(long, value_name = "FILE", conflicts_with = "profile")]
+    program: Option<PathBuf>,
+    /// Keep the directory with logs, stores and the history also when all is well
+    #[arg(long)]
+    keep: bool,
+}
+
+pub(crate) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
+    let seed = args.seed.unwrap_or_else(some_seed);
+    let library = clock::library()?;
+    let program = match &args.program {
+        Some(program) => program
+            .canonicalize()
+            .with_context(|| format!("no agent at {}", program.display()))?,
+        None => bench::build_agent(repo, &args.profile)?,
+    };
+    let interrupt = Interrupt::listen()?;
+    println!("cargo xtask converge {}", again(args, seed));
+    println!("limits that are shortened: {}", report::limits(sites::LIMITS));
+    let dir = tempfile::Builder::new()
+        .prefix("cheops-converge-")
+        .tempdir()?
+        .keep();
+    let planned = faults::plan(seed, args.seconds * 1_000, &args.without);
+    let outcome = play(
+        &interrupt,
+        (&program, &library),
+        &dir,
+        (seed, args.seconds),
+        planned,
+    );
+    let holds = matches!(outcome, Ok(true));
+    if holds && !args.keep {
+        std::fs::remove_dir_all(&dir)?;
+    } else {
+        println!("logs, stores and the history are in {}", dir.display());
+    }
+    outcome?;
+    Ok(if holds {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Whether all is well in the end.
+fn play(
+    interrupt: &Interrupt,
+    (program, library): (&Path, &Path),
+    dir: &Path,
+    (seed, seconds): (u64, u64),
+    planned: Vec<faults::Planned>,
+) -> Result<bool> {
+    let mut sites = Sites::start(program, library, dir)?;
+    let run = phases::disturb(interrupt, &mut sites, (seed, seconds), planned)?;
+    phases::heal(&mut sites)?;
+    let healed = phases::agree(interrupt, &mut sites, &run, AGREE_MAX)?;
+    report::conclude(&sites, dir, &run, &healed)
+}
+
+/// The arguments that repeat a run.
+fn again(args: &Args, seed: u64) -> String {
+    let mut text = format!("--seconds {} --seed {seed}", args.seconds);
+    for without in &args.without {
+        text.extend([" --without '", without, "'"]);
+    }
+    text
+}
+
+fn some_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_micros() as u64 % 1_000_000_000)
+}

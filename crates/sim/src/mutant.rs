@@ -19,6 +19,8 @@ pub enum Mutant {
     ForgetOutcome,
     /// What a site keeps of itself, its clock and the age of its store, starts from nothing.
     ForgetAge,
+    /// The clock starts from nothing, that of the site and those of its sets.
+    ForgetClock,
     /// A site says that it has executed what it only holds.
     ClaimDone,
     /// Messages go to sites that are not involved.
@@ -37,6 +39,7 @@ impl Mutant {
         Self::DropConflicts,
         Self::ForgetOutcome,
         Self::ForgetAge,
+        Self::ForgetClock,
         Self::ClaimDone,
         Self::SendToAll,
         Self::IgnoreNeeds,
@@ -50,6 +53,13 @@ impl Mutant {
             Self::ForgetAge => {
                 let site = &node.disk.site;
                 node.disk.site = Site::new(site.name().clone(), site.incarnation());
+            }
+            Self::ForgetClock => {
+                let nothing = serde_json::json!({ "millis": 0, "count": 0 });
+                let mut site = serde_json::to_value(&node.disk.site).expect("a site can be written");
+                site["clock"]["last"] = nothing.clone();
+                node.disk.site = serde_json::from_value(site).expect("still a site");
+                edit(node, |set| set["time"] = nothing.clone());
             }
             Self::ExecuteTwice => edit(node, |set| set["job"] = serde_json::Value::Null),
             Self::ForgetDivision => edit(node, |set| set["division"] = serde_json::Value::Null),

@@ -51,6 +51,11 @@ fn executions_repeated_that_had_a_result() {
 }
 
 #[test]
+fn a_clock_that_is_not_persisted() {
+    is_caught(Mutant::ForgetClock, &["clock"], 1000);
+}
+
+#[test]
 fn a_site_that_forgets_how_old_its_store_is() {
     is_caught(Mutant::ForgetAge, &["numbers", "rest", "equal"], 1000);
 }

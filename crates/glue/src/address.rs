@@ -64,6 +64,21 @@ impl Profile {
             .collect()
     }
 
+    /// Whether resources of other kinds lie within those of this kind. Of a kind that the glue does not describe
+    /// nobody knows: it may.
+    pub fn may_contain(&self, service: &str, kind: &str) -> bool {
+        let kinds = || self.kinds(service).iter();
+        let lies_within = |other: &Kind| {
+            let ids = vec!["x"; other.placeholders()];
+            let path = other.collection_path(&ids.join("/"));
+            self.within(service, &path)
+                .iter()
+                .any(|address| address.kind == kind)
+        };
+        !kinds().any(|known| known.name() == kind)
+            || kinds().filter(|other| other.name() != kind).any(lies_within)
+    }
+
     fn resource<'a>(&'a self, service: &'a str, trail: &Trail<'a>, place: usize) -> Option<Address<'a>> {
         let Named { name, described } = trail.places[place].kind.clone()?;
         let id = trail.value(place);

@@ -193,13 +193,18 @@ impl Profile {
         }
     }
 
+    /// The kinds of a service that the glue describes.
+    pub(crate) fn kinds(&self, service: &str) -> &[Kind] {
+        self.services
+            .get(service)
+            .map(|service| &*service.kinds)
+            .unwrap_or_default()
+    }
+
     /// The rules of a kind; those of the conventions where the glue does not describe it.
     pub fn kind(&self, service: &str, kind: &str) -> Cow<'_, Kind> {
-        let kinds = self.services.get(service).map(|service| &*service.kinds);
-        let described = kinds
-            .unwrap_or_default()
-            .iter()
-            .find(|known| known.name() == kind);
+        let mut kinds = self.kinds(service).iter();
+        let described = kinds.find(|known| known.name() == kind);
         match described {
             Some(described) => Cow::Borrowed(described),
             None => Cow::Owned(Kind::by_convention(

@@ -86,7 +86,9 @@ impl OnBehalf {
     /// for what no caller asked for, such as setting another replica's state, somebody stands in.
     pub(crate) fn of(execution: &Execution, stand_in: &Self) -> Self {
         let request = match &execution.form {
-            Form::Create { request } | Form::Repeat { request, .. } => Some(request),
+            Form::Create { request } | Form::Remake { request, .. } | Form::Repeat { request, .. } => {
+                Some(request)
+            }
             Form::Delete { request, .. } => request.as_ref(),
             Form::CreateFrom { .. } | Form::Overwrite { .. } => None,
         };

@@ -121,7 +121,7 @@ impl Reading<'_> {
             wording.recorded = Body::Inline(body.into());
         }
         let id = match &name {
-            Some(_) => NewId::Given(mint::uuid(&*self.core.surroundings)),
+            Some(_) => NewId::Named,
             None => mint::new_id(&*self.core.surroundings, here, &write.service, &write.kind)?,
         };
         let birth = Birth {
@@ -131,6 +131,7 @@ impl Reading<'_> {
             name,
             sites,
             span,
+            generation: 0,
         };
         let meaning = Meaning {
             to: To::New(id),
@@ -235,6 +236,7 @@ impl Reading<'_> {
             conditions: self.conditions(rules, wording.first),
             credential: self.credential(rules)?,
             promised: write.prefer.respond_async,
+            remakes: false,
         };
         let caller = Caller {
             headers: write.headers.clone(),

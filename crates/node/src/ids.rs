@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use cheops_glue::{Ids, Profile, join_key, split_key};
+use cheops_glue::{IdRule, Ids, Profile, join_key, split_key};
 use cheops_plan::Known;
 use cheops_replica::MetaId;
 use cheops_store::{Error, Read, ReadSession, Span, tables::SetRow};
@@ -45,7 +45,10 @@ impl<'r> Finder<'r> {
     ) -> Result<Option<(MetaId, SetRow<Head>)>, Error> {
         let is_meant = |row: &SetRow<Head>| row.service.as_str() == service && row.kind == kind;
         let meta = MetaId::new(id);
-        if let Some(row) = rows::row(self.read, &meta)?.filter(is_meant) {
+        // The meta-id of what clients name can be guessed, and chosen as a name.
+        if !self.is_named_by_clients(service, kind)
+            && let Some(row) = rows::row(self.read, &meta)?.filter(is_meant)
+        {
             return Ok(Some((meta, row)));
         }
         let Ok(service) = ServiceName::new(service) else {
@@ -71,6 +74,11 @@ impl<'r> Finder<'r> {
             }
         }
         Ok(None)
+    }
+
+    fn is_named_by_clients(&self, service: &str, kind: &str) -> bool {
+        self.profile
+            .is_some_and(|profile| profile.kind(service, kind).id_rule() == IdRule::Client)
     }
 
     /// The key with its parents' meta-ids, and with the ids that they have here; none where one has none.

@@ -19,6 +19,7 @@ mod lab;
 mod life;
 mod mint;
 pub mod model;
+mod named;
 mod names;
 mod node;
 mod operation_ref;

@@ -12,6 +12,8 @@ use crate::ports::Surroundings;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NewId {
     Given(MetaId),
+    /// Derived from the create, whose client chose the name.
+    Named,
     /// Drawn by the engine, which alone knows what is in use.
     Integer(Part),
 }
@@ -91,7 +93,15 @@ pub(crate) fn new_id(
 pub(crate) fn uuid(surroundings: &dyn Surroundings) -> MetaId {
     let mut bytes = [0; 16];
     surroundings.fill(&mut bytes);
-    bytes[6] = bytes[6] & 0x0f | 0x40;
+    uuid_of(bytes, RANDOM)
+}
+
+/// The versions of RFC 9562 that are used: of random bytes, and of bytes that were made in a way of our own.
+const RANDOM: u8 = 4;
+pub(crate) const MADE: u8 = 8;
+
+pub(crate) fn uuid_of(mut bytes: [u8; 16], version: u8) -> MetaId {
+    bytes[6] = bytes[6] & 0x0f | version << 4;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let mut text = String::with_capacity(36);
     for (at, byte) in bytes.iter().enumerate() {

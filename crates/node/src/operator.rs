@@ -141,6 +141,7 @@ impl Operator {
             conditions: None,
             credential,
             promised: false,
+            remakes: false,
         };
         let input = Input::Request {
             set: meta.clone(),

@@ -91,6 +91,7 @@ fn canonical(set: &MetaId, op: &Operation) -> Option<Vec<u8>> {
         time,
         age,
         after,
+        births,
         epoch,
         verb,
         touches,
@@ -100,7 +101,7 @@ fn canonical(set: &MetaId, op: &Operation) -> Option<Vec<u8>> {
         signature: _,
     } = op;
     let what = (
-        id, token, time, age, after, epoch, verb, touches, recognise, needs, request,
+        id, token, time, age, after, births, epoch, verb, touches, recognise, needs, request,
     );
     pack(&Signed(CONTEXT, set, what))
 }

@@ -298,6 +298,7 @@ impl Undo {
             conditions: None,
             credential: self.credential,
             promised: false,
+            remakes: false,
         };
         let mut waiter = core.waiting.register_recorded(draft.token);
         let input = Input::Request {

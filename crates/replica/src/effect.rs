@@ -62,6 +62,11 @@ pub enum Form {
     Create {
         request: Request,
     },
+    /// Set this replica to what a create would have made: one of the same name came first here.
+    Remake {
+        request: Request,
+        local: LocalId,
+    },
     /// The recorded request, with the local id in its hole.
     Repeat {
         request: Request,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Age, Conflict, Degraded, Digest, Division, Entry, LocalId, Member, MetaId, OpId, Operation, Passage,
-    Rank, Recognise, Record, Secret, Token, Vector, Wait,
+    Rank, Recognise, Record, Secret, Site, Token, Vector, Wait,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,12 @@ pub struct Message {
 }
 
 impl Message {
+    /// Says how old the store is that knows what this message tells. Whoever releases a message calls it with the site
+    /// as it was persisted: told before, the age would be that of a store which knows less.
+    pub fn stamp(&mut self, site: &Site) {
+        self.report.age = site.age();
+    }
+
     /// Every credential that travels with it: each is sealed for its site alone, so whoever sends opens them
     /// and whoever receives seals them again.
     pub fn credentials_mut(&mut self) -> impl Iterator<Item = &mut Option<Secret>> {
@@ -118,6 +124,8 @@ pub struct Snapshot {
     pub token: Token,
     /// Of the first create.
     pub birth: Token,
+    #[serde(default)]
+    pub born: Option<OpId>,
     pub recognise: Recognise,
     /// What had executed where the state was read; everything below is as of then.
     pub at: Vector,
@@ -125,6 +133,9 @@ pub struct Snapshot {
     #[serde(with = "crate::bytes::maybe")]
     pub state: Option<Vec<u8>>,
     pub deleted: Option<OpId>,
+    /// The creates in `at` that no delete in `at` covers.
+    #[serde(default)]
+    pub creates: BTreeSet<OpId>,
     /// Why the sender's replica is not what it should be: what begins from it is not either.
     #[serde(default)]
     pub degraded: Option<Degraded>,

@@ -18,6 +18,10 @@ pub struct Operation {
     pub age: Age,
     /// What its origin had executed of this set.
     pub after: Vector,
+    /// The creates that its origin's resource was made of. Where deletes cover all of them, nothing is left of an
+    /// operation that is no create itself.
+    #[serde(default)]
+    pub births: BTreeSet<OpId>,
     /// The set's epoch at its origin.
     pub epoch: u64,
     pub verb: Verb,
@@ -44,6 +48,12 @@ impl Operation {
         self.id != other.id && !self.after.includes(&other.id) && !other.after.includes(&self.id)
     }
 
+    /// Whether its origin had seen deletes that leave nothing of the other one.
+    pub(crate) fn has_seen_the_end_of(&self, other: &Self) -> bool {
+        let is_gone = |birth: &OpId| self.after.includes(birth) && !self.births.contains(birth);
+        !matches!(other.verb, Verb::Create(_)) && !other.births.is_empty() && other.births.iter().all(is_gone)
+    }
+
     pub(crate) fn recast(&mut self, recast: Recast) {
         match recast {
             Recast::Merge { touches, request } => {
@@ -64,7 +74,8 @@ impl Operation {
 /// all sites read it the same way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verb {
-    /// Makes the resource; the first operation of every set.
+    /// Makes the resource: the first operation of every set. Where the client chose the name, later ones may
+    /// follow: concurrent ones from other sites, and one after each delete.
     Create(Box<Birth>),
     /// Sets the whole state.
     Replace,
@@ -136,6 +147,9 @@ pub struct Birth {
     /// None: a replica at each site.
     #[serde(default)]
     pub span: Option<Span>,
+    /// Counts the sets of one name and one list of sites that have ended.
+    #[serde(default)]
+    pub generation: u32,
 }
 
 /// The parts of the resource that an operation reads or writes, as the glue tells them.
@@ -282,6 +296,9 @@ pub struct Draft {
     /// Its caller was told that it is durable, and waits no longer: it survives a restart.
     #[serde(default)]
     pub promised: bool,
+    /// A create that is to set the replica that is there, if there is one: an operator wants it again.
+    #[serde(default)]
+    pub remakes: bool,
 }
 
 impl Draft {
@@ -297,6 +314,7 @@ impl Draft {
             conditions: None,
             credential: None,
             promised: false,
+            remakes: false,
         }
     }
 }

@@ -40,11 +40,22 @@ pub fn loser<'o>(a: &'o Operation, b: &'o Operation) -> Option<&'o Operation> {
     }
     match (&a.verb, &b.verb) {
         (Verb::Delete, Verb::Delete) => None,
-        (Verb::Delete, other) => other.is_for_application().then_some(b),
-        (other, Verb::Delete) => other.is_for_application().then_some(a),
+        (Verb::Delete, _) => takes_from(a, b).then_some(b),
+        (_, Verb::Delete) => takes_from(b, a).then_some(a),
+        // One of them was lost to a delete, and takes nothing from the other.
+        _ if a.has_seen_the_end_of(b) || b.has_seen_the_end_of(a) => None,
         _ => {
             let (earlier, later) = if a.rank() < b.rank() { (a, b) } else { (b, a) };
             (relation(earlier, later) != Relation::Independent).then_some(earlier)
         }
     }
+}
+
+/// Whether a delete takes away what a concurrent operation was written on. A create that the delete's origin had
+/// not seen is somebody else's: it stays.
+fn takes_from(delete: &Operation, other: &Operation) -> bool {
+    if matches!(other.verb, Verb::Create(_)) || !other.verb.is_for_application() {
+        return false;
+    }
+    other.births.is_empty() || other.births.iter().any(|birth| delete.after.includes(birth))
 }

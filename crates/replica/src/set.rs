@@ -3,6 +3,7 @@
 mod bare;
 mod entry;
 mod job;
+mod life;
 mod log;
 mod peer;
 mod storage;
@@ -84,10 +85,16 @@ pub struct Set {
     /// How a create of this resource is recognised after a crash, and by what.
     pub(crate) recognise: Recognise,
     pub(crate) birth: Token,
+    /// The operation that `birth` is of.
+    #[serde(default)]
+    pub(crate) born: Option<OpId>,
     /// Why this site's replica is not what it should be: the refused operation and its status.
     pub(crate) degraded: Option<Degraded>,
-    /// The delete, once it has executed here.
+    /// The delete, once it has executed here and until the resource is made anew.
     pub(crate) deleted: Option<OpId>,
+    /// Of the creates in `done`, those that no delete in `done` covers. What is written now is written on these.
+    #[serde(default)]
+    pub(crate) creates: BTreeSet<OpId>,
     /// In the order of the set.
     pub(crate) log: Log,
     pub(crate) held: Vector,
@@ -139,6 +146,9 @@ pub struct Set {
     /// The last time that this replica took another one's state because it differed.
     #[serde(default)]
     pub(crate) repair: Option<Repair>,
+    /// Since when an operation waits here for one that no member has.
+    #[serde(default)]
+    pub(crate) orphaned_ms: Option<u64>,
     /// How counts are divided, since the last operation in the order of the set that divided them.
     #[serde(default)]
     pub(crate) division: Option<Division>,
@@ -169,6 +179,9 @@ pub struct Digest(#[serde(with = "crate::bytes")] pub Vec<u8>);
 pub(crate) struct Repair {
     /// What had executed then.
     pub(crate) at: Vector,
+    /// What it was to be.
+    #[serde(default)]
+    pub(crate) wanted: Option<Digest>,
     /// What the replica was after it; none until it is read.
     pub(crate) digest: Option<Digest>,
 }
@@ -219,8 +232,10 @@ impl Set {
             local: None,
             recognise: Recognise::Nothing,
             birth: Token(0),
+            born: None,
             degraded: None,
             deleted: None,
+            creates: BTreeSet::new(),
             log: Log::default(),
             held: Vector::new(),
             done: Vector::new(),
@@ -244,6 +259,7 @@ impl Set {
             digest_ms: 0,
             digest: None,
             repair: None,
+            orphaned_ms: None,
             division: None,
         }
     }
@@ -263,7 +279,15 @@ impl Set {
     }
 
     fn are_confirmed(&self, site: &Site) -> bool {
-        let mut others = self.members.keys().filter(|other| *other != site.name());
+        let mut others = self
+            .members
+            .keys()
+            .filter(|other| *other != site.name())
+            .peekable();
+        if others.peek().is_none() {
+            // A store that was set back does not know whom it has let in since: it may be any site.
+            return site.have_all_confirmed();
+        }
         others.all(|other| site.has_confirmed(other))
     }
 
@@ -286,16 +310,6 @@ impl Set {
 
     pub(crate) fn entry_mut(&mut self, id: &OpId) -> Option<&mut Entry> {
         self.log.get_mut(id)
-    }
-
-    /// Whether a delete has executed here, or is known and only waits for what it supersedes.
-    pub(crate) fn is_deleting(&self) -> bool {
-        let known = |entry: &Entry| {
-            matches!(entry.op.verb, Verb::Delete)
-                && entry.state != State::Waiting(Why::Quarantined)
-                && self.held.covers(&entry.op.after)
-        };
-        self.deleted.is_some() || self.log.values().any(known)
     }
 
     /// Takes note of how an operation divides counts, if it is the last one that does.
@@ -337,6 +351,13 @@ impl Set {
             waits |= !entry.is_done() && entry.op.verb.is_for_application();
             !(waits && entry.has_executed())
         })
+    }
+
+    /// Whether it is the last create once more, under another number: its origin's store was set back while it executed.
+    /// The first one may have been deleted and dropped since.
+    pub(crate) fn is_born_again(&self, op: &Operation) -> bool {
+        let is_create = matches!(op.verb, Verb::Create(_));
+        is_create && op.token == self.birth && self.born.as_ref().is_some_and(|born| *born != op.id)
     }
 
     /// The same write under another number: its origin's store was set back while it executed.

@@ -55,13 +55,16 @@ impl Age {
 }
 
 /// Starts of another site whose ages are kept, and of this one.
-const STARTS_MAX: usize = 4;
+const STARTS_MAX: usize = 16;
 const OWN_STARTS_MAX: usize = 64;
 
 /// What a site that has started asks every other one, until that has answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     pub age: Age,
+    /// How old the store became in its earlier starts, as far as it remembers: of these, nobody has to remind it.
+    #[serde(default)]
+    pub remembered: Vec<Age>,
 }
 
 /// The answer to a [`Hello`].
@@ -121,13 +124,24 @@ impl Site {
     }
 
     pub fn hello(&self) -> Hello {
-        Hello { age: self.age() }
+        Hello {
+            age: self.age(),
+            remembered: self.starts.clone(),
+        }
     }
 
     /// Answers another site's hello.
-    pub fn welcome(&mut self, from: &SiteName, hello: Hello) -> Welcome {
+    pub fn welcome(&mut self, from: &SiteName, hello: &Hello) -> Welcome {
         self.hear_of(from, hello.age);
         let start = hello.age.start;
+        if let Some(heard) = self.heard.get_mut(from) {
+            let remembers = |age: &Age| {
+                let mut was = hello.remembered.iter();
+                was.any(|was| was.start == age.start && !was.is_younger_than(*age))
+            };
+            let is_over = |age: &Age| age.incarnation < hello.age.incarnation || remembers(age);
+            heard.retain(|age| age.start == start || !is_over(age));
+        }
         let heard = self.heard.get(from).into_iter().flatten();
         Welcome {
             start,
@@ -179,7 +193,12 @@ impl Site {
         oldest.is_some_and(|oldest| !oldest.is_younger_than(age))
     }
 
-    /// Whether every one of these has confirmed the store since the start.
+    /// Whether all sites that were ever heard of have confirmed the store since the start.
+    pub(crate) fn have_all_confirmed(&self) -> bool {
+        !self.heard.is_empty() && self.heard.keys().all(|site| self.has_confirmed(site))
+    }
+
+    /// Whether a site has confirmed the store since the start.
     pub fn has_confirmed(&self, site: &SiteName) -> bool {
         self.confirmed.contains(site)
     }

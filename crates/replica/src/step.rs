@@ -7,6 +7,7 @@ mod confirm;
 mod install;
 mod membership;
 mod operator;
+mod orphan;
 mod outcome;
 mod payload;
 mod prune;
@@ -120,6 +121,7 @@ impl<'s> Step<'s> {
 
     /// What follows from any event: work that can begin, what is to be sent, what can be dropped.
     fn finish(mut self) -> Vec<Effect> {
+        self.give_up_orphans();
         self.advance();
         self.pursue_comparison();
         for peer in self.set.peers.values_mut() {

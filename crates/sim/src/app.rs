@@ -123,6 +123,20 @@ impl App {
                 }
                 answered(200)
             }
+            Form::Remake { request, local } => {
+                let Change::Whole(whole) = Change::of(&request.body) else {
+                    return answered(400);
+                };
+                match self.resources.get_mut(local) {
+                    Some(resource) => {
+                        *resource = whole;
+                        resource.part = part.unwrap_or(resource.part);
+                        self.seen.insert(execution.token);
+                        answered(200)
+                    }
+                    None => answered(404),
+                }
+            }
             Form::Overwrite { state, local } => {
                 let mut whole: Resource = serde_json::from_slice(state).expect("read from a replica");
                 match self.resources.get_mut(local) {

@@ -60,12 +60,18 @@ pub fn committed(world: &mut World, at: usize, meta: &MetaId, before: Option<&Ve
             world.oracle.out_of_order.insert((meta.clone(), id));
         }
     }
-    let set = set.clone();
+    // Out of the world for a moment, so that nothing has to be copied.
+    let Some(set) = world.nodes[at].disk.sets.remove(meta) else {
+        return;
+    };
     let accepting = world.oracle.accepting.entry(meta.clone()).or_default();
     if let Some(Work::Accept { op, .. }) = set.job().map(|job| &job.work) {
         accepting.insert(op.token, (**op).clone());
     }
     accepting.retain(|token, _| !fresh.iter().any(|op: &Operation| op.token == *token));
+    durable::took_effect(world, at, meta, &set);
+    transfer::look_for_reasons(world, meta, &set);
+    world.nodes[at].disk.sets.insert(meta.clone(), set);
     for id in numbers {
         let what = format!("numbers: {id} of {meta} is two operations");
         world.oracle.violation(what);
@@ -76,8 +82,6 @@ pub fn committed(world: &mut World, at: usize, meta: &MetaId, before: Option<&Ve
         }
         clock::check(world, meta, &op);
     }
-    durable::took_effect(world, at, meta, &set);
-    transfer::look_for_reasons(world, meta, &set);
     pruned::check(world, at, meta, before);
 }
 

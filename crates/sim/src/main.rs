@@ -18,6 +18,10 @@ use cheops_sim::{
 };
 use clap::Parser;
 
+/// A step is mostly small allocations.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Seeds that a thread takes at once.
 const PORTION: u64 = 50;
 /// What the search for a smaller schedule may take; about 20 seconds.

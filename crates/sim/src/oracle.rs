@@ -52,8 +52,9 @@ impl Oracle {
                 let accepting = self.accepting.get_mut(set);
                 if let Some(mut op) = accepting.and_then(|accepting| accepting.remove(&token)) {
                     op.id = operation.clone();
+                    // One that a site alone has forgotten with its disk may have had the number before.
                     let known = self.operations.entry(set.clone()).or_default();
-                    known.entry(operation.clone()).or_insert(op);
+                    known.insert(operation.clone(), op);
                 }
             }
             Answer::Refused { .. } | Answer::NotHere(_) | Answer::Gone => {

@@ -259,9 +259,9 @@ impl World {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let words: Vec<_> = violation.split(|c| !is_part(c)).collect();
         let sets = self.sets();
-        let named = sets
-            .iter()
-            .find(|set| words.iter().any(|word| *word == set.as_str()));
+        // The first that is named: others may be in what the operations refer to.
+        let of = |word: &&str| sets.iter().find(|set| set.as_str() == *word);
+        let named = words.iter().find_map(of);
         let subject = words.iter().filter(|word| !word.is_empty()).nth(1)?;
         let tokens = || self.story.iter().flat_map(|story| &story.tokens);
         let asked = || tokens().find(|(token, _)| format!("{token:?}") == *subject);

@@ -251,6 +251,7 @@ impl World {
             conditions: None,
             credential: Some(Secret(b"secret".to_vec())),
             promised: false,
+            remakes: false,
         }
     }
 }
@@ -297,5 +298,6 @@ pub(crate) fn birth(sites: impl IntoIterator<Item = SiteName>) -> Birth {
         name: None,
         sites: sites.into_iter().collect(),
         span: None,
+        generation: 0,
     }
 }

@@ -285,7 +285,7 @@ impl World {
                 }
             }
             Happening::Cut { from, to, is } => self.cut[from][to] = is,
-            Happening::Hello { from, to, hello } => self.hear_hello(from, to, hello),
+            Happening::Hello { from, to, hello } => self.hear_hello(from, to, &hello),
             Happening::Welcome { from, to, welcome } => self.hear_welcome(from, to, welcome),
             Happening::SetClock { node, skew_ms } => self.set_clock(node, skew_ms),
             Happening::Copy(node) => {

@@ -24,8 +24,13 @@ impl Kind {
         self.collection.fill(&self.ids(key))
     }
 
+    /// How many ids tell a resource of this kind.
+    pub(crate) fn placeholders(&self) -> usize {
+        self.item.placeholders().count()
+    }
+
     fn ids<'k>(&self, key: &'k str) -> Vec<std::borrow::Cow<'k, str>> {
-        key::split(key, self.item.placeholders().count())
+        key::split(key, self.placeholders())
     }
 
     /// The create that makes a replica like another one. `state` is [`Kind::portable`].

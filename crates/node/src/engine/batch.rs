@@ -107,6 +107,10 @@ impl<'e> Batch<'e> {
 
     pub(super) fn take(&mut self, input: Input) {
         match input {
+            Input::Create {
+                id: NewId::Named,
+                draft,
+            } => self.create_named(*draft),
             Input::Create { id, draft } => self.create(id, *draft),
             Input::Request { set, draft } => self.request(&set, *draft),
             Input::Adopt {
@@ -132,7 +136,7 @@ impl<'e> Batch<'e> {
             Input::PeerLife { site, incarnation } => self.peer_life(site, incarnation),
             Input::Hello { from, hello, done } => {
                 // Nobody may be listening any more.
-                let _ = done.send(self.record.site.welcome(&from, hello));
+                let _ = done.send(self.record.site.welcome(&from, &hello));
             }
             Input::Welcomed { from, welcome } => self.welcomed(&from, welcome),
             Input::PeerUp(site) => {
@@ -498,6 +502,9 @@ impl<'e> Batch<'e> {
         }
         if !self.ended.changes.is_empty() {
             self.record.site.grow();
+        }
+        for release in &mut self.ended.releases {
+            release.stamp(&self.record.site);
         }
         if !self.ended.changes.is_empty() || !self.record.is_like(&self.ended.record) {
             self.record.commits += 1;

@@ -82,6 +82,7 @@ mod tests {
             name: None,
             sites: BTreeSet::new(),
             span: None,
+            generation: 0,
         };
         let (token, local) = (Token(1), LocalId::new("7"));
         let recognise = Recognise::Nothing;

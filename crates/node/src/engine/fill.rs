@@ -135,6 +135,7 @@ impl Fill {
             name: None,
             sites: BTreeSet::from([self.here.clone(), self.other.clone()]),
             span: None,
+            generation: 0,
         };
         Draft {
             token: Token(u128::from(number)),
@@ -154,6 +155,7 @@ impl Fill {
             conditions: None,
             credential: None,
             promised: false,
+            remakes: false,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use cheops_plan::Told;
-use cheops_replica::{Answer, Effect, Event, Message, MetaId, Token};
+use cheops_replica::{Answer, Effect, Event, Message, MetaId, Site, Token};
 use cheops_store::{Error, PayloadRef, Pending};
 use cheops_types::{Outcome, Problem, SiteName};
 
@@ -97,6 +97,13 @@ impl Release {
     fn send(to: SiteName, message: Message) -> Self {
         let message = Box::new(message);
         Self::Task(Task::Send { to, message })
+    }
+
+    /// What is sent says how old the store is that knows it.
+    pub(super) fn stamp(&mut self, site: &Site) {
+        if let Self::Task(Task::Send { message, .. }) = self {
+            message.stamp(site);
+        }
     }
 }
 

@@ -176,6 +176,7 @@ fn adopt(node: &crate::Node, meta: &str, local: &str) {
         name: None,
         sites: [site("site1")].into(),
         span: None,
+        generation: 0,
     };
     let input = Input::Adopt {
         id: NewId::Given(MetaId::new(meta)),

@@ -184,6 +184,7 @@ impl Operator {
             name,
             sites: BTreeSet::from([self.core.site.clone()]),
             span: None,
+            generation: 0,
         };
         let (token, waiter) = self.register();
         let input = Input::Adopt {

@@ -30,7 +30,8 @@ impl Operator {
     pub async fn reapply(&self, id: &str, credential: &Credential) -> Result<Reapplied, Problem> {
         let (set, conflict) = self.lost(id).await?;
         let record = set.record();
-        if matches!(conflict.loser.verb, Verb::Create(_)) {
+        // One of a name that a client chose is set over what has the name now.
+        if matches!(conflict.loser.verb, Verb::Create(_)) && record.name.is_none() {
             let detail =
                 format!("`{id}` is a create, and the resource is there: write what is missing as an update");
             return Err(Problem::new(Code::SetRefused, detail).at(&self.core.site));

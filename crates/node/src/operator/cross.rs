@@ -102,6 +102,7 @@ impl Operator {
             conditions: None,
             credential,
             promised: false,
+            remakes: false,
         };
         let input = Input::Request {
             set: record.meta.clone(),

@@ -308,14 +308,17 @@ impl Hands {
             _ => None,
         };
         let current = match form {
-            Form::Overwrite { local, .. } => self.current(set, local, access).await?,
+            Form::Overwrite { local, .. } | Form::Remake { local, .. } => {
+                self.current(set, local, access).await?
+            }
             Form::Repeat { local, .. } if join.is_some() => self.current(set, local, access).await?,
             _ => Bytes::new(),
         };
         let own = match form {
-            Form::Overwrite { local, .. } | Form::Delete { local, .. } | Form::Repeat { local, .. } => {
-                local.as_str()
-            }
+            Form::Overwrite { local, .. }
+            | Form::Remake { local, .. }
+            | Form::Delete { local, .. }
+            | Form::Repeat { local, .. } => local.as_str(),
             _ => "",
         };
         let key = self.local_key(set, own).ok_or(Unsent::Later)?;
@@ -337,6 +340,9 @@ impl Hands {
             }
             match form {
                 Form::Create { request } => render.create(request, content, caller, mark),
+                Form::Remake { request, local } => {
+                    return render.remake(request, &content, local, &key, &current);
+                }
                 Form::Repeat { request, local }
                 | Form::Delete {
                     request: Some(request),
@@ -444,7 +450,9 @@ fn add_conditions(headers: &mut Headers, conditions: Option<&Conditions>) {
 
 fn request_of(form: &Form) -> Option<&replica::Request> {
     match form {
-        Form::Create { request } | Form::Repeat { request, .. } => Some(request),
+        Form::Create { request } | Form::Remake { request, .. } | Form::Repeat { request, .. } => {
+            Some(request)
+        }
         Form::Delete { request, .. } => request.as_ref(),
         Form::CreateFrom { .. } | Form::Overwrite { .. } => None,
     }

@@ -160,6 +160,21 @@ impl Render<'_> {
         })
     }
 
+    /// What a create would have made, as a change of the replica that has its name here.
+    pub(super) fn remake(
+        &self,
+        request: &Request,
+        body: &Content,
+        local: &LocalId,
+        key: &str,
+        current: &[u8],
+    ) -> Result<Option<Order>, Problem> {
+        match body {
+            Content::Inline(body) => self.join(Join::Replace, request, body, local, key, current),
+            Content::Spooled(_) => Err(self.unreadable(&"it is too long to be set over another one")),
+        }
+    }
+
     fn filled<'f>(&'f self, local: &'f LocalId) -> Filled<'f> {
         Filled {
             ids: self.ids,

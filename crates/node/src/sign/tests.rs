@@ -36,6 +36,7 @@ fn operation(origin: &str) -> Operation {
         },
         age: cheops_replica::Age::default(),
         after: Vector::new(),
+        births: std::collections::BTreeSet::new(),
         epoch: 0,
         verb: Verb::Replace,
         touches: Footprint::Whole,

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cheops_plan::Pending;
-use cheops_replica::{Event, Message, MetaId};
+use cheops_replica::{Content, Event, Message, MetaId, Operation, Verb};
 use cheops_types::{Code, Problem, SiteName, headers};
 use tracing::warn;
 
 use super::{CHECK, HELLO, MESSAGES, RANGES, READ, batch, parts};
-use crate::{core::Core, life, names, problems, rows, secret, sign, upkeep};
+use crate::{core::Core, life, named, names, problems, rows, secret, sign, upkeep};
 
 /// Everything below [`headers::PEER_REPLICATION_PATH`]. Each message is taken whole or not at all, and the
 /// answer comes when they are durable.
@@ -107,6 +107,15 @@ fn verify(core: &Core, from: &SiteName, message: &mut Message) -> Result<(), Str
         .ok_or("this site has no identity in the mesh to check signatures with")?;
     let now_ms = core.surroundings.now_ms();
     let set = message.set.clone();
+    if let Content::Operations(carried) = &message.content {
+        let is_foreign = |op: &Operation| match &op.verb {
+            Verb::Create(birth) => !named::is_rightful(&set, birth),
+            _ => false,
+        };
+        if carried.iter().any(|carried| is_foreign(&carried.op)) {
+            return Err(format!("the name of a create has another meta-id than `{set}`"));
+        }
+    }
     parts::operations(message)
         .into_iter()
         .try_for_each(|op| sign::check(&identity, &set, op, now_ms))

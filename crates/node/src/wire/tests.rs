@@ -55,6 +55,7 @@ pub(super) fn operation(origin: &str, seq: u64, body: &[u8]) -> Operation {
         },
         age: cheops_replica::Age::default(),
         after: Vector::new(),
+        births: std::collections::BTreeSet::new(),
         epoch: 0,
         verb: Verb::Create(Box::new(Birth {
             service: service("A"),
@@ -63,6 +64,7 @@ pub(super) fn operation(origin: &str, seq: u64, body: &[u8]) -> Operation {
             name: None,
             sites: ["a", "b"].map(site).into(),
             span: None,
+            generation: 0,
         })),
         touches: Footprint::Whole,
         recognise: Recognise::Marker,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Conditions, Degraded, OpId, Operation, Recognise, Secret, Token, Vector};
+use crate::{Conditions, Degraded, Digest, OpId, Operation, Recognise, Secret, Token, Vector};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
@@ -11,6 +11,12 @@ pub struct Job {
     pub work: Work,
     pub phase: Phase,
     pub tries: u32,
+    /// An accepted write that had its end in an earlier life of this store: the others have its number.
+    #[serde(default)]
+    pub over: bool,
+    /// How often its doubt was left open for what the others may know of it.
+    #[serde(default)]
+    pub waited: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +47,9 @@ pub enum Work {
         /// Its caller was told that it will execute: it ends with the application's word, not before.
         #[serde(default)]
         promised: bool,
+        /// A create that sets the replica that is there.
+        #[serde(default)]
+        remakes: bool,
     },
     Replay {
         id: OpId,
@@ -63,6 +72,9 @@ pub struct Install {
     /// None: the resource is gone.
     #[serde(with = "crate::bytes::maybe")]
     pub state: Option<Vec<u8>>,
+    /// The digest that its source has, where this is a repair.
+    #[serde(default)]
+    pub wanted: Option<Digest>,
     /// Of whoever let this site in.
     pub credential: Option<Secret>,
     /// The application has answered a create of it, by now or long ago.
@@ -87,6 +99,7 @@ impl Install {
             recognise: Recognise::Nothing,
             at,
             state,
+            wanted: None,
             credential: None,
             made: false,
             status: None,

@@ -16,6 +16,12 @@ pub struct Peer {
     /// Whether its clock was not too far ahead of this site's when it was last heard of.
     #[serde(default)]
     pub in_line: Option<bool>,
+    /// When it was last heard of, on this site's wall clock; noted only while that matters (`Set::orphaned_ms`).
+    #[serde(default)]
+    pub heard_ms: u64,
+    /// The life of this site's store that it last spoke to.
+    #[serde(default)]
+    pub speaks_to: u64,
     /// It cannot begin from the log: it joined later, or lost its store.
     pub needs_snapshot: bool,
     pub held: Vector,

@@ -20,8 +20,10 @@ impl Set {
             local: self.local.clone(),
             recognise: self.recognise,
             birth: self.birth,
+            born: self.born.clone(),
             degraded: self.degraded.clone(),
             deleted: self.deleted.clone(),
+            creates: self.creates.clone(),
             held: self.held.clone(),
             done: self.done.clone(),
             pruned: self.pruned.clone(),
@@ -45,6 +47,7 @@ impl Set {
             digest_ms: self.digest_ms,
             digest: self.digest.clone(),
             repair: self.repair.clone(),
+            orphaned_ms: self.orphaned_ms,
         }
     }
 

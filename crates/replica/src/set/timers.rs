@@ -13,6 +13,7 @@ impl Set {
         for peer in self.peers.values_mut() {
             peer.resend_ms = peer.resend_ms.min(resend_ms);
         }
+        self.orphaned_ms = self.orphaned_ms.map(|since_ms| since_ms.min(now_ms));
         if let Some(install) = &mut self.install {
             install.until_ms = install.until_ms.min(retry_ms);
         }

@@ -1,11 +1,13 @@
 //! Writes that this site accepts.
 
+use std::collections::BTreeSet;
+
 use cheops_types::{SiteName, Stamp};
 
 use super::Step;
 use crate::{
     Answer, Draft, Effect, Entry, Job, OpId, Operation, Outcome, Phase, Reason, Request, Secret, Standing,
-    State, Token, Verb, Work,
+    State, Token, Vector, Verb, Work,
 };
 
 impl Step<'_> {
@@ -33,13 +35,15 @@ impl Step<'_> {
         if !is_in {
             return Some(Answer::NotHere(Reason::NotMember));
         }
-        if set.deleted.is_some() && verb.is_for_application() {
+        let is_create = matches!(verb, Verb::Create(_));
+        if set.deleted.is_some() && verb.is_for_application() && !is_create {
             return Some(Answer::Gone);
         }
         let stays = |site: &SiteName| set.members.get(site).is_some_and(|it| it.leaving.is_none());
         let is_needed = |site: &SiteName| set.members.keys().all(|other| other == site || !stays(other));
         match verb {
-            Verb::Create(_) => Some(Answer::NotHere(Reason::Meaningless)),
+            // Only a name that a client chose can be met again.
+            Verb::Create(_) if set.record.name.is_none() => Some(Answer::NotHere(Reason::Meaningless)),
             // A site may stay after all, where there would be none left.
             Verb::Join { site, .. } if set.members.contains_key(site) && !self.is_last(site) => {
                 Some(Answer::NotHere(Reason::Meaningless))
@@ -55,7 +59,7 @@ impl Step<'_> {
             }
             _ if !verb.is_for_application() => None,
             _ if set.in_doubt().is_some() => Some(Answer::NotHere(Reason::InDoubt)),
-            _ if set.local.is_none() => Some(Answer::NotHere(Reason::NoReplica)),
+            _ if set.local.is_none() && !is_create => Some(Answer::NotHere(Reason::NoReplica)),
             _ => None,
         }
     }
@@ -89,7 +93,7 @@ impl Step<'_> {
             return false;
         };
         let conditions = draft.conditions.take();
-        let promised = draft.promised;
+        let (promised, remakes) = (draft.promised, draft.remakes);
         let (op, credential) = self.record(draft);
         if op.verb.is_for_application() {
             let work = Work::Accept {
@@ -98,6 +102,7 @@ impl Step<'_> {
                 credential,
                 answered: false,
                 promised,
+                remakes,
             };
             self.start(work);
         } else {
@@ -113,7 +118,9 @@ impl Step<'_> {
     /// are told to go elsewhere, and does not hold them up.
     fn must_wait(&self, draft: &Draft) -> bool {
         let is_birth = self.set.held.is_empty();
-        let has_no_replica = !is_birth && self.set.local.is_none() && self.set.deleted.is_none();
+        let is_create = matches!(draft.verb, Verb::Create(_));
+        let has_no_replica =
+            !is_birth && !is_create && self.set.local.is_none() && self.set.deleted.is_none();
         draft.promised
             && (self.set.promise_ms > self.now_ms() || draft.verb.is_for_application() && has_no_replica)
     }
@@ -124,6 +131,7 @@ impl Step<'_> {
             op,
             conditions,
             credential,
+            remakes,
             ..
         } = job.work
         else {
@@ -142,6 +150,7 @@ impl Step<'_> {
             conditions,
             credential,
             promised: true,
+            remakes,
         });
     }
 
@@ -163,6 +172,11 @@ impl Step<'_> {
             time: self.next_time(),
             age: self.site.next_age(),
             after: self.set.done.clone(),
+            births: if verb.is_for_application() {
+                self.set.creates.clone()
+            } else {
+                BTreeSet::new()
+            },
             epoch: self.set.epoch,
             verb,
             touches: draft.touches,
@@ -241,13 +255,86 @@ impl Step<'_> {
         if !answered {
             self.answer(op.token, answer);
         }
-        if matches!(op.verb, Verb::Create(_)) {
+        // A name that has a history, or that another site has created meanwhile, keeps its set.
+        if matches!(op.verb, Verb::Create(_)) && self.set.held.is_empty() {
             self.set.standing = Standing::Left;
             self.refuse_queue();
             // Whatever waits for it waits for nothing now.
             self.moved();
             self.effects.push(Effect::Forget);
         }
+    }
+
+    /// Another site has the number of the write that is accepted here. This store was set back while the application
+    /// executed it, and what it remembers has ended long ago:
+    ///
+    /// ```text
+    /// paris asks its application for a create, which would be number 1;  a copy of the disk is made
+    /// paris accepts it as number 1, answers, ships it to rome;           the copy is put back
+    /// paris remembers a create in doubt. Rome has number 1: the create, or what took its number when it was refused
+    /// ```
+    ///
+    /// Whoever settled it now, the application or an operator, would make a second create of it.
+    pub(super) fn note_ended(&mut self, known: &Vector) {
+        // Nobody else can know what this life of the store is writing.
+        let mine = self.set.author(self.site);
+        if let Some(job) = &mut self.set.job
+            && let Work::Accept { op, .. } = &job.work
+            && op.id.author != mine
+            && known.includes(&op.id)
+        {
+            job.over = true;
+            self.end_what_is_over();
+        }
+    }
+
+    /// A write of an earlier life of this store may have had its end in it. For a while, the others are listened to
+    /// before it is settled; true while one has not spoken yet.
+    pub(super) fn waits_for_word(&mut self) -> bool {
+        /// How often it waits as long as an application may take.
+        const PATIENCE: u32 = 8;
+        let mine = self.set.author(self.site);
+        let speaks = |site| {
+            let peer = self.set.peers.get(site);
+            peer.is_some_and(|peer| peer.speaks_to == self.site.incarnation())
+        };
+        let is_sure = !self.site.is_new() || self.set.others(self.here()).iter().all(speaks);
+        let later_ms = self.now_ms() + self.context.tuning.settle_ms;
+        match &mut self.set.job {
+            Some(Job {
+                work: Work::Accept { op, .. },
+                phase,
+                waited,
+                ..
+            }) if op.id.author != mine && !is_sure && *waited < PATIENCE => {
+                *waited += 1;
+                *phase = Phase::Doubt { until_ms: later_ms };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets it, once the application can no longer be working on it. What it left is compared.
+    pub(super) fn end_what_is_over(&mut self) -> bool {
+        let now_ms = self.now_ms();
+        let is_due = |job: &mut Job| match job.phase {
+            _ if !job.over => false,
+            Phase::Stuck => true,
+            Phase::Doubt { until_ms } => until_ms <= now_ms,
+            Phase::Running | Phase::Looking | Phase::Confirming { .. } => false,
+        };
+        let Some(job) = self.set.job.take_if(is_due) else {
+            return false;
+        };
+        if let Work::Accept {
+            op, answered: false, ..
+        } = job.work
+        {
+            self.answer(op.token, Answer::Unknown { status: None });
+        }
+        self.set.want_comparison();
+        true
     }
 
     /// A new operation with what lost. The conflict stays until it is dismissed.
@@ -269,6 +356,7 @@ impl Step<'_> {
             conditions: None,
             credential,
             promised: false,
+            remakes: true,
         };
         self.request(again);
     }
@@ -278,7 +366,10 @@ impl Step<'_> {
         self.set.held.advance(&op.id);
         if matches!(op.verb, Verb::Create(_)) {
             self.set.recognise = op.recognise;
-            self.set.birth = op.token;
+            if self.set.birth != op.token || self.set.born.is_none() {
+                self.set.birth = op.token;
+                self.set.born = Some(op.id.clone());
+            }
         }
         self.find_losers(&op);
         let bare = self.comes_bare(&op);
@@ -293,6 +384,8 @@ impl Step<'_> {
             work,
             phase: Phase::Running,
             tries: 0,
+            over: false,
+            waited: 0,
         });
         self.run();
     }

@@ -35,6 +35,7 @@ pub fn adopt(
         conditions: None,
         credential: None,
         promised: false,
+        remakes: false,
     });
     let id = op.id.clone();
     step.insert(op, None);

@@ -84,7 +84,9 @@ impl Step<'_> {
     fn send_digest(&mut self, to: &SiteName, ask: bool) {
         if let Some((at, digest)) = self.set.digest.clone() {
             // One that somebody has changed since can be set once more.
-            let mended = self.is_beyond_repair();
+            let reference = self.reference();
+            let wanted = reference.and_then(|site| self.digest_of(&site));
+            let mended = self.is_beyond_repair(wanted);
             self.send(to, Content::Digest { at, digest, mended }, ask);
         }
     }
@@ -154,7 +156,7 @@ impl Step<'_> {
             .set
             .log
             .values()
-            .filter(|entry| entry.has_failed())
+            .filter(|entry| entry.has_failed() && !self.set.is_covered(&entry.op))
             .map(|entry| entry.op.clone())
             .collect();
         if lost.is_empty() {
@@ -206,9 +208,9 @@ impl Step<'_> {
             }
             Some(reference) => {
                 let is_settled = agrees(&reference)
-                    || self.digest_of(&reference).is_some()
-                        && self.set.degraded.is_some()
-                        && self.is_beyond_repair();
+                    || self.digest_of(&reference).is_some_and(|wanted| {
+                        self.set.degraded.is_some() && self.is_beyond_repair(Some(wanted))
+                    });
                 if is_settled { Vec::new() } else { vec![reference] }
             }
         }
@@ -281,22 +283,27 @@ impl Step<'_> {
             // It was sent before a repair that has made the two the same.
             return self.has_come_to_the_same();
         }
-        if self.is_beyond_repair() {
+        if self.is_beyond_repair(Some(digest)) {
             self.degrade(None, 0, None);
             self.set.want_comparison();
             return self.tell_all();
         }
-        self.set.install = Some(self.repair(at.clone(), Some(state)));
+        self.set.install = Some(Install {
+            wanted: Some(digest.clone()),
+            ..self.repair(at.clone(), Some(state))
+        });
     }
 
     /// Whether this replica took the state already and is what it was after that: to set it again would
-    /// change nothing, for ever.
-    fn is_beyond_repair(&self) -> bool {
+    /// change nothing, for ever. The reference may be another one by now, with another state (`wanted`): that was
+    /// not tried yet.
+    fn is_beyond_repair(&self, wanted: Option<&Digest>) -> bool {
         let repaired = self
             .set
             .repair
             .as_ref()
-            .filter(|repair| repair.at == self.set.done);
+            .filter(|repair| repair.at == self.set.done)
+            .filter(|repair| wanted.is_none() || repair.wanted.is_none() || repair.wanted.as_ref() == wanted);
         repaired
             .and_then(|repair| repair.digest.as_ref())
             .is_some_and(|digest| self.own_digest() == Some(digest))
@@ -325,7 +332,7 @@ impl Step<'_> {
     }
 
     /// Goes on without operations that no good replica has. All sites keep them as conflicts.
-    fn forgo(&mut self, lost: Vec<Operation>) {
+    pub(super) fn forgo(&mut self, lost: Vec<Operation>) {
         let token = self.site.derive(self.set.birth);
         let (op, credential) = self.record(crate::Draft::of_the_set(token, Verb::Forgo { lost }));
         let id = op.id.clone();

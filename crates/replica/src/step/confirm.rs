@@ -16,7 +16,7 @@ impl Step<'_> {
         let comes_back = matches!(job.work, Work::Replay { .. }) && op.id.author.site == *self.here();
         let is_in_doubt = job.tries > 0 || comes_back;
         let is_chosen = op.recognise == Recognise::ChosenId && matches!(op.verb, Verb::Create(_));
-        status == 409 && is_chosen && is_in_doubt
+        status == 409 && is_chosen && is_in_doubt && self.set.local.is_none()
     }
 
     /// Reads the replica before the answer counts.
@@ -52,9 +52,14 @@ impl Step<'_> {
         None
     }
 
+    fn is_create(&self, id: &OpId) -> bool {
+        let entry = self.set.entry(id);
+        entry.is_some_and(|entry| matches!(entry.op.verb, Verb::Create(_)))
+    }
+
     fn is_update(&self, id: &OpId) -> bool {
         let entry = self.set.entry(id);
-        entry.is_some_and(|entry| !matches!(entry.op.verb, Verb::Create(_)))
+        entry.is_some_and(|entry| self.set.local.is_some() || !matches!(entry.op.verb, Verb::Create(_)))
     }
 
     fn install_confirmed(&mut self, status: u16, is_there: Option<bool>) {
@@ -94,6 +99,10 @@ impl Step<'_> {
             // It is made again from another replica, which has executed this too.
             self.set.job = None;
             self.has_vanished();
+            if self.is_create(id) {
+                // It makes the replica itself.
+                return;
+            }
             self.conclude(id, Outcome::NoReplica);
         } else {
             self.postpone(id, Why::Blocked { status }, self.said_of(id));

@@ -77,6 +77,7 @@ impl Step<'_> {
         }
         self.set.repair = is_repair.then(|| Repair {
             at: install.at.clone(),
+            wanted: install.wanted.clone(),
             digest: None,
         });
         self.has_all_of(&install.at);
@@ -96,6 +97,7 @@ impl Step<'_> {
             self.degrade(None, status, said);
             self.set.repair = Some(Repair {
                 at: install.at.clone(),
+                wanted: install.wanted.clone(),
                 digest: None,
             });
             // A delete that is refused is not asked for again at once: there is nothing to compare.

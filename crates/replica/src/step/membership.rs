@@ -44,6 +44,12 @@ impl Step<'_> {
         self.set.want_comparison();
     }
 
+    /// Whether the set has decided to go on without an operation.
+    pub(super) fn is_forgone(&self, id: &OpId) -> bool {
+        let conflict = self.set.conflicts.get(id);
+        conflict.is_some_and(|conflict| conflict.cause == Cause::Forgone)
+    }
+
     /// Whether this is the last word on the site's membership; concurrent ones are taken in order.
     fn passes(&mut self, op: &Operation, site: &SiteName, stay: Option<u32>) -> bool {
         let before = self.set.passages.get(site);
@@ -244,5 +250,7 @@ impl Step<'_> {
             in_line: peer.in_line,
             ..Peer::default()
         };
+        // It may have been the one that was about to compare them all.
+        self.set.want_comparison();
     }
 }

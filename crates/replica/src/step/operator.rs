@@ -50,10 +50,11 @@ impl Step<'_> {
     /// Lets what could not execute here execute again. It counts as done for the others, who no longer wait
     /// for it: so it is executed like something that came late.
     fn reopen(&mut self) {
-        if self.set.is_deleting() {
-            return;
-        }
+        let deletes = self.set.known_deletes();
         let kept = self.set.log.values().filter(|entry| entry.has_failed());
+        let counts =
+            |op: &Operation| !matches!(op.verb, Verb::Delete) && !self.set.is_covered_by(&deletes, op);
+        let kept = kept.filter(|entry| counts(&entry.op));
         let failed: Vec<_> = kept.map(|entry| entry.op.clone()).collect();
         let begins = |op: &Operation| matches!(op.verb, Verb::Create(_));
         let may_begin = |op: &Operation| begins(op) && self.needs_are_met(&op.needs);

@@ -1,5 +1,7 @@
 //! What became of an execution.
 
+use std::borrow::Cow;
+
 use super::Step;
 use crate::{
     Answer, Attempt, Degraded, Found, Job, LocalId, OpId, Operation, Outcome, Phase, Reading, Reason, Recast,
@@ -57,6 +59,17 @@ impl Step<'_> {
             op.recast(recast);
             *conditions = None;
         }
+    }
+
+    /// A create that sets the replica that is there is answered as a replace is.
+    fn as_executed<'o>(&self, op: &'o Operation) -> Cow<'o, Operation> {
+        if !(matches!(op.verb, Verb::Create(_)) && self.set.local.is_some()) {
+            return Cow::Borrowed(op);
+        }
+        Cow::Owned(Operation {
+            verb: Verb::Replace,
+            ..op.clone()
+        })
     }
 
     fn reading(&self, op: &Operation, status: u16) -> Reading {
@@ -122,6 +135,13 @@ impl Step<'_> {
     }
 
     fn accept_in_doubt(&mut self, op: &Operation, was_answered: bool, status: Option<u16>) {
+        let is_create = matches!(op.verb, Verb::Create(_));
+        let can_resolve = |job: &Job| self.can_resolve(&job.work);
+        if is_create && self.set.local.is_some() && !self.set.job.as_ref().is_none_or(can_resolve) {
+            // The name was taken: it has hardly executed, and is not worth that all else waits for an operator.
+            self.set.want_comparison();
+            return self.dropped(op, was_answered, Answer::Unknown { status });
+        }
         if let Some(Job {
             work:
                 Work::Accept {
@@ -146,7 +166,9 @@ impl Step<'_> {
             self.set.job = None;
             return;
         };
-        let doubtful_create = job.tries > 0 && matches!(op.verb, Verb::Create(_));
+        let is_create = matches!(op.verb, Verb::Create(_));
+        // A create that sets the replica that is there is harmless to repeat.
+        let doubtful_create = job.tries > 0 && is_create && self.set.local.is_none();
         let (status, local, said) = match attempt {
             Attempt::Answered { status, local, said } => (status, local, said),
             Attempt::NotSent if doubtful_create => return self.doubt(),
@@ -161,7 +183,7 @@ impl Step<'_> {
             }
             return self.confirm(status);
         }
-        match self.reading(&op, status) {
+        match self.reading(&self.as_executed(&op), status) {
             Reading::Done => {
                 self.set.job = None;
                 self.arrived(&op, local);
@@ -303,7 +325,8 @@ impl Step<'_> {
 
     /// A create gives this site its replica. Where the answer does not name it, the id is the chosen one.
     fn arrived(&mut self, op: &Operation, local: Option<LocalId>) {
-        if matches!(op.verb, Verb::Create(_)) {
+        let is_create = matches!(op.verb, Verb::Create(_));
+        if is_create && (self.set.local.is_none() || local.is_some()) {
             self.set.local = Some(local.unwrap_or_else(|| self.chosen_id()));
             self.moved();
         }

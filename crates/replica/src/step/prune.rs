@@ -23,7 +23,7 @@ impl Step<'_> {
             .iter()
             .filter(|(rank, entry)| {
                 entry.is_done()
-                    && !entry.has_failed()
+                    && (!entry.has_failed() || self.set.is_covered(&entry.op))
                     && !entry.redo
                     && safe.iter().all(|safe| safe.includes(&rank.id))
             })
@@ -53,7 +53,7 @@ impl Step<'_> {
                 return;
             }
             let (rank, bytes) = (rank.clone(), entry.op.bytes());
-            if entry.has_failed() {
+            if entry.has_failed() && !self.set.is_covered(&entry.op) {
                 self.conflict(entry.op.clone(), Cause::Bound);
             }
             self.drop_entry(&rank);

@@ -93,6 +93,9 @@ impl Step<'_> {
             now_ms,
             ..
         } = message;
+        if self.set.members.contains_key(&from) {
+            self.note_ended(&report.held);
+        }
         if incarnation != 0 && incarnation != self.site.incarnation() {
             self.tell.insert(from);
             return;
@@ -108,7 +111,9 @@ impl Step<'_> {
         if !is_stranger {
             let ahead_max_ms = self.context.tuning.ahead_max_ms;
             let is_in_line = now_ms <= self.now_ms().saturating_add(ahead_max_ms);
-            self.set.peer(&from).in_line = Some(is_in_line);
+            let peer = self.set.peer(&from);
+            peer.in_line = Some(is_in_line);
+            peer.speaks_to = incarnation;
         }
         if let Content::Expelled = content {
             // Only who is asked says so, and only members are.
@@ -180,7 +185,9 @@ impl Step<'_> {
     /// Learns how far a member is. True when it does not have what was thought to be on its way.
     fn learn(&mut self, from: &SiteName, report: &Report) -> bool {
         let (done, incarnation) = (self.set.done.clone(), report.incarnation);
+        let now_ms = self.set.orphaned_ms.map(|_| self.now_ms());
         let peer = self.set.peer(from);
+        peer.heard_ms = now_ms.unwrap_or(peer.heard_ms);
         let before = (peer.held.clone(), peer.done.clone());
         let mut has_news = false;
         peer.incarnation = incarnation;

@@ -1,7 +1,9 @@
 //! What an operation's outcome changes, and who lost.
 
+use std::collections::BTreeSet;
+
 use super::Step;
-use crate::{Cause, Conflict, Degraded, Effect, OpId, Operation, Outcome, State, Verb, loser};
+use crate::{Cause, Conflict, Degraded, Effect, Entry, OpId, Operation, Outcome, State, Verb, loser};
 
 impl Step<'_> {
     /// An operation has its outcome here.
@@ -23,19 +25,75 @@ impl Step<'_> {
             self.set.last = Some(op.rank());
         }
         self.set.divide(&op);
+        if !self.set.is_born_again(&op) {
+            self.set.note_life(&op);
+        }
         if matches!(op.verb, Verb::Delete) {
-            // Also where the application keeps its replica: it is one too many then.
-            self.set.deleted = Some(id.clone());
-            if outcome == Outcome::Executed {
-                self.set.degraded = None;
-                if self.set.local.take().is_some() {
-                    self.moved();
-                }
-            }
-            // Nothing is executed after a delete, also not once more.
-            self.set.log.change(|entry| std::mem::take(&mut entry.redo));
+            self.concluded_delete(outcome);
         }
         self.tell_all();
+    }
+
+    fn concluded_delete(&mut self, outcome: Outcome) {
+        // Nothing that a delete covers is executed once more.
+        let covered: BTreeSet<_> = self
+            .set
+            .log
+            .values()
+            .filter(|entry| entry.redo && self.set.is_covered(&entry.op))
+            .map(|entry| entry.op.id.clone())
+            .collect();
+        self.set
+            .log
+            .change(|entry| covered.contains(&entry.op.id) && std::mem::take(&mut entry.redo));
+        if self.set.deleted.is_none() {
+            return self.restore_survivors();
+        }
+        // Where the application keeps its replica, it is one too many.
+        if outcome == Outcome::Executed {
+            self.set.degraded = None;
+            if self.set.local.take().is_some() {
+                self.moved();
+            }
+        }
+    }
+
+    /// A delete has left a create that it had not seen. What the replica has of the covered ones goes: the last
+    /// create is executed again, and what follows it.
+    fn restore_survivors(&mut self) {
+        let set = &*self.set;
+        let creates = set.log.values().rev();
+        let last = creates
+            .filter(|entry| set.creates.contains(&entry.op.id))
+            .find(|entry| matches!(entry.op.verb, Verb::Create(_)));
+        // Of what is no longer kept nobody knows here whether it is covered, or how to execute it again.
+        let Some(last) = last.filter(|last| last.op.after.covers(&set.pruned_writes)) else {
+            return self.set.want_comparison();
+        };
+        let rank = last.op.rank();
+        let later = || set.log.range(&rank..).filter(|entry| entry.is_done());
+        let was_seen = |entry: &&Entry| entry.has_executed() && set.is_covered(&entry.op);
+        if later().all(|entry| !was_seen(&entry)) && last.has_executed() {
+            return;
+        }
+        let again = later().filter(|entry| {
+            let is_delete = matches!(entry.op.verb, Verb::Delete);
+            entry.op.verb.is_for_application() && !is_delete && !set.is_covered(&entry.op)
+        });
+        let (again, never): (Vec<_>, Vec<_>) = again.partition(|entry| {
+            let is_create = matches!(entry.op.verb, Verb::Create(_));
+            is_create || entry.op.verb.may_follow_again()
+        });
+        let is_complete = never.is_empty();
+        let again: BTreeSet<_> = again.iter().map(|entry| entry.op.id.clone()).collect();
+        self.set.log.change(|entry| {
+            let is_again = again.contains(&entry.op.id) && !entry.has_failed();
+            entry.redo |= is_again;
+            is_again
+        });
+        if !is_complete {
+            self.set.want_comparison();
+        }
     }
 
     /// An operation that had its outcome was executed once more.
@@ -45,7 +103,8 @@ impl Step<'_> {
             return;
         };
         entry.redo = false;
-        if !entry.has_failed() {
+        let was_covered = entry.state == State::Done(Outcome::Covered);
+        if !entry.has_failed() && !was_covered {
             return;
         }
         entry.state = State::Done(outcome);

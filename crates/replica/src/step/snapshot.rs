@@ -146,10 +146,12 @@ impl Step<'_> {
             passages: set.passages.clone(),
             token,
             birth: set.birth,
+            born: set.born.clone(),
             recognise: set.recognise,
             at: set.done.clone(),
             state,
             deleted: set.deleted.clone(),
+            creates: set.creates.clone(),
             degraded: set.degraded.clone(),
             pruned: set.pruned.clone(),
             pruned_writes: set.pruned_writes.clone(),
@@ -170,6 +172,7 @@ impl Step<'_> {
             // It was removed, and is back, without having heard of it.
             return self.return_with(from, epoch, snapshot);
         }
+        self.note_ended(&snapshot.at);
         let set = &*self.set;
         let is_ahead = snapshot.at.covers(&set.done) && snapshot.at != set.done;
         if is_ahead && set.job.is_none() && set.install.is_none() && self.is_in_time(from, &snapshot) {
@@ -218,6 +221,7 @@ impl Step<'_> {
         set.passages = snapshot.passages;
         set.recognise = snapshot.recognise;
         set.birth = snapshot.birth;
+        set.born = snapshot.born;
         set.last = snapshot.last;
         set.time = set.time.max(snapshot.time);
         set.division = snapshot.division;
@@ -254,9 +258,8 @@ impl Step<'_> {
             degraded,
             ..Install::of(snapshot.at.clone(), snapshot.state)
         });
-        if snapshot.deleted.is_some() {
-            set.deleted = snapshot.deleted;
-        }
+        set.deleted = snapshot.deleted;
+        set.creates = snapshot.creates;
         set.peers.entry(from.clone()).or_default();
         for entry in snapshot.log {
             let rank = entry.op.rank();

@@ -4,8 +4,8 @@ use cheops_types::SiteName;
 
 use super::Step;
 use crate::{
-    Effect, Entry, Execution, Form, LocalId, Need, OpId, Operation, Outcome, Phase, Presence, Recognise,
-    Relation, Secret, Standing, State, Token, Verb, Why, Work, relation,
+    Cause, Effect, Entry, Execution, Form, LocalId, Need, OpId, Operation, Outcome, Phase, Presence,
+    Recognise, Relation, Secret, Standing, State, Token, Verb, Why, Work, relation,
 };
 
 /// How a late operation fits in.
@@ -20,7 +20,7 @@ enum Place {
 impl Step<'_> {
     /// Begins whatever can begin.
     pub(super) fn advance(&mut self) {
-        if self.set.job.is_some() {
+        if self.set.job.is_some() && !self.end_what_is_over() {
             self.refuse_behind_doubt();
             return self.resolve_doubt();
         }
@@ -49,25 +49,29 @@ impl Step<'_> {
         if self.set.install.is_some() {
             return false;
         }
-        let deleting = self.set.is_deleting();
+        let deletes = self.set.known_deletes();
         let mut next = None;
         for entry in self.set.log.values() {
             if entry.redo {
                 if entry.until_ms <= self.now_ms() {
-                    next = Some(entry.op.id.clone());
+                    next = Some((entry.op.id.clone(), false));
                 }
                 break;
             }
-            if !entry.is_done() && self.is_ready(&entry.op, entry.state, entry.until_ms, deleting) {
-                next = Some(entry.op.id.clone());
+            if entry.is_done() {
+                continue;
+            }
+            let is_covered = self.set.is_covered_by(&deletes, &entry.op);
+            if self.is_ready(&entry.op, entry.state, entry.until_ms, is_covered) {
+                next = Some((entry.op.id.clone(), is_covered));
                 break;
             }
         }
-        let Some(id) = next else {
+        let Some((id, is_covered)) = next else {
             self.wait_for_needs();
             return false;
         };
-        self.replay(&id, deleting);
+        self.replay(&id, is_covered);
         true
     }
 
@@ -88,19 +92,22 @@ impl Step<'_> {
         }
     }
 
-    fn is_ready(&self, op: &Operation, state: State, until_ms: u64, deleting: bool) -> bool {
+    fn is_ready(&self, op: &Operation, state: State, until_ms: u64, is_covered: bool) -> bool {
         let set = &*self.set;
-        if !set.done.covers(&op.after) || !set.done.precedes(&op.id) {
+        if !set.done.precedes(&op.id) {
+            return false;
+        }
+        if self.is_forgone(&op.id) {
+            return true;
+        }
+        if !set.done.covers(&op.after) {
             return false;
         }
         if state == State::Waiting(Why::Quarantined) {
             return op.time.millis <= self.now_ms() + self.context.tuning.ahead_max_ms
                 || self.is_in_line(&op.id.author.site);
         }
-        if deleting && op.verb.is_for_application() && !matches!(op.verb, Verb::Delete) {
-            return true;
-        }
-        until_ms <= self.now_ms() && self.needs_are_met(&op.needs)
+        is_covered || until_ms <= self.now_ms() && self.needs_are_met(&op.needs)
     }
 
     pub(super) fn needs_are_met(&self, needs: &[Need]) -> bool {
@@ -113,7 +120,7 @@ impl Step<'_> {
             })
     }
 
-    fn replay(&mut self, id: &OpId, deleting: bool) {
+    fn replay(&mut self, id: &OpId, is_covered: bool) {
         let ahead_max_ms = self.context.tuning.ahead_max_ms;
         let now_ms = self.now_ms();
         let Some(entry) = self.set.entry_mut(id) else {
@@ -129,12 +136,16 @@ impl Step<'_> {
         let redo = entry.redo;
         let op = entry.op.clone();
         match &op.verb {
+            _ if !redo && self.is_forgone(id) => self.conclude(id, Outcome::Lost),
             verb if !verb.is_for_application() => self.note(id),
             Verb::Delete if self.set.local.is_none() => self.conclude(id, Outcome::Executed),
+            // What it covers goes without it: the replica stays, of what it had not seen.
+            Verb::Delete if self.set.survives(&op) => self.conclude(id, Outcome::Executed),
             Verb::Delete => self.start(Work::Replay { id: id.clone() }),
-            _ if deleting => self.conclude(id, Outcome::Superseded),
-            Verb::Create(_) if self.set.local.is_some() => self.conclude(id, Outcome::Covered),
-            Verb::Create(_) => self.start(Work::Replay { id: id.clone() }),
+            _ if is_covered => self.superseded(&op),
+            _ if self.set.is_born_again(&op) => self.conclude(id, Outcome::Covered),
+            Verb::Create(_) if self.set.local.is_none() => self.start(Work::Replay { id: id.clone() }),
+            Verb::Create(_) if self.is_claimed() => self.conclude(id, Outcome::Covered),
             _ if self.set.local.is_none() => self.conclude(id, Outcome::NoReplica),
             _ if self.set.twin(&op).is_some_and(Entry::has_executed) => self.conclude(id, Outcome::Covered),
             _ if redo => self.start(Work::Replay { id: id.clone() }),
@@ -157,6 +168,20 @@ impl Step<'_> {
         }
     }
 
+    /// Whether the replica is there without any create: an operator, or an earlier life of the store, has made it.
+    fn is_claimed(&self) -> bool {
+        self.set.creates.is_empty() && self.set.deleted.is_none()
+    }
+
+    /// A delete leaves nothing of it.
+    fn superseded(&mut self, op: &Operation) {
+        if !op.after.covers(&self.set.pruned_writes) {
+            // The delete may no longer be kept, and so was never compared with it.
+            self.conflict(op.clone(), Cause::TooLate);
+        }
+        self.conclude(&op.id, Outcome::Superseded);
+    }
+
     /// Where an operation stands among those that have executed already and come later in the order.
     fn place(&self, op: &Operation) -> Place {
         let rank = op.rank();
@@ -165,6 +190,8 @@ impl Step<'_> {
                 .log
                 .range(&rank..)
                 .filter(|entry| entry.op.id != op.id && entry.has_executed())
+                // What deletes have covered has left no trace, and they have none of their own.
+                .filter(|entry| !matches!(entry.op.verb, Verb::Delete) && !self.set.is_covered(&entry.op))
         };
         if later().any(|entry| relation(op, &entry.op) == Relation::Whole) {
             return Place::Covered;
@@ -289,18 +316,27 @@ impl Step<'_> {
     fn order(&self, work: &Work) -> Option<(Token, Recognise, Option<Form>, Option<Secret>)> {
         let local = self.set.local.as_ref();
         Some(match work {
-            Work::Accept { op, credential, .. } => (
-                op.token,
-                recognise(op),
-                Some(form(op, local)?),
-                credential.clone(),
-            ),
+            Work::Accept {
+                op,
+                credential,
+                remakes,
+                ..
+            } => {
+                // Unless an operator wants it, the application decides what becomes of a create whose name it has.
+                let onto = local.filter(|_| *remakes || !matches!(op.verb, Verb::Create(_)));
+                (
+                    op.token,
+                    recognise(op, onto),
+                    Some(form(op, onto)?),
+                    credential.clone(),
+                )
+            }
             Work::Replay { id } => {
                 let entry = self.set.entry(id)?;
                 let op = &entry.op;
                 (
                     op.token,
-                    recognise(op),
+                    recognise(op, local),
                     Some(form(op, local)?),
                     entry.credential.clone(),
                 )
@@ -335,12 +371,15 @@ impl Step<'_> {
     /// An execution without a result, once the application can no longer be working on it.
     fn resolve_doubt(&mut self) {
         let now_ms = self.now_ms();
+        let Some(job) = &self.set.job else {
+            return;
+        };
+        if !matches!(job.phase, Phase::Doubt { until_ms } if until_ms <= now_ms) || self.waits_for_word() {
+            return;
+        }
         let Some(job) = &mut self.set.job else {
             return;
         };
-        if !matches!(job.phase, Phase::Doubt { until_ms } if until_ms <= now_ms) {
-            return;
-        }
         job.ticket = self.site.ticket();
         let ticket = job.ticket;
         let work = job.work.clone();
@@ -379,7 +418,7 @@ impl Step<'_> {
                     .is_some_and(|entry| entry.op.verb.is_idempotent()),
                 _ => false,
             },
-            Some(Form::Overwrite { .. } | Form::Delete { .. }) => true,
+            Some(Form::Remake { .. } | Form::Overwrite { .. } | Form::Delete { .. }) => true,
         }
     }
 
@@ -427,8 +466,9 @@ impl Step<'_> {
 }
 
 /// What is harmless to repeat must not be recognised: to restore the order it has to take effect again.
-fn recognise(op: &Operation) -> Recognise {
-    if op.verb.is_idempotent() {
+fn recognise(op: &Operation, local: Option<&LocalId>) -> Recognise {
+    let remakes = matches!(op.verb, Verb::Create(_)) && local.is_some();
+    if op.verb.is_idempotent() || remakes {
         Recognise::Nothing
     } else {
         op.recognise
@@ -437,8 +477,14 @@ fn recognise(op: &Operation) -> Recognise {
 
 fn form(op: &Operation, local: Option<&LocalId>) -> Option<Form> {
     Some(match &op.verb {
-        Verb::Create(_) => Form::Create {
-            request: op.request.clone(),
+        Verb::Create(_) => match local.cloned() {
+            Some(local) => Form::Remake {
+                request: op.request.clone(),
+                local,
+            },
+            None => Form::Create {
+                request: op.request.clone(),
+            },
         },
         Verb::Delete => Form::Delete {
             request: Some(op.request.clone()),

@@ -248,7 +248,7 @@ fn after_a_start_numbers_begin_anew_until_the_others_confirm_the_store() {
     assert_eq!(author(&lab), 77);
     let (mut site_b, _) = lab.sites["b"].clone();
     let (site, _) = lab.sites.get_mut("a").unwrap();
-    let welcome = site_b.welcome(&name("a"), site.hello());
+    let welcome = site_b.welcome(&name("a"), &site.hello());
     assert!(!site.welcomed(&name("b"), welcome, 5));
     let draft = lab.replace();
     lab.write("a", draft);
@@ -266,16 +266,42 @@ fn a_store_that_was_set_back_begins_a_new_life() {
     for _ in 0..50 {
         paris.grow();
     }
-    rome.welcome(&name("paris"), paris.hello());
+    rome.welcome(&name("paris"), &paris.hello());
     let mut back = copy.started(11);
-    let welcome = rome.welcome(&name("paris"), back.hello());
+    let welcome = rome.welcome(&name("paris"), &back.hello());
     assert!(back.welcomed(&name("rome"), welcome, 5));
     assert!(back.incarnation() > 1);
     // A start of the store as it was is none.
     let mut again = paris.started(12);
     let mut other = Site::new(name("rome"), 1).started(21);
-    other.welcome(&name("paris"), again.hello());
-    let welcome = other.welcome(&name("paris"), again.hello());
+    other.welcome(&name("paris"), &again.hello());
+    let welcome = other.welcome(&name("paris"), &again.hello());
     assert!(!again.welcomed(&name("rome"), welcome, 5));
     assert!(again.has_confirmed(&name("rome")));
+}
+
+#[test]
+fn what_ended_in_an_earlier_life_is_not_settled_again() {
+    let mut lab = Lab::new(&["a", "b"]);
+    let asked = lab.create("a", Recognise::Nothing);
+    let copy = lab.sites["a"].clone();
+    let shipped = lab.answer("a", &asked, 201);
+    lab.settle(shipped);
+    // The copy is put back: `a` remembers a create that only an operator could settle.
+    let (site, set) = copy;
+    lab.sites.insert("a", (site.started(77).reborn(2), set));
+    lab.step("a", Event::Resume);
+    assert!(lab.set("a").in_doubt().is_some());
+    let (site, incarnation) = (name("a"), 2);
+    let asked = lab.step("b", Event::PeerReset { site, incarnation });
+    lab.settle_at("b", asked);
+    assert!(lab.set("a").in_doubt().is_none());
+    // An operator who comes late settles nothing.
+    let (executed, local) = (true, None);
+    let asked = lab.step("a", Event::Settle { executed, local });
+    lab.settle_at("a", asked);
+    for at in ["a", "b"] {
+        assert_eq!(lab.set(at).held().iter().count(), 1, "{at} has one create");
+        assert!(lab.set(at).local().is_some() && lab.set(at).degraded().is_none());
+    }
 }

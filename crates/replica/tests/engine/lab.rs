@@ -96,6 +96,7 @@ impl Lab {
             conditions: None,
             credential: None,
             promised: false,
+            remakes: false,
         }
     }
 
@@ -118,7 +119,7 @@ impl Lab {
             tuning: &self.tuning,
             rules: &PlainRules,
         };
-        let effects = match (set, event) {
+        let mut effects = match (set, event) {
             (Some(set), event) => step(site, set, event, &context),
             (set, Event::Message(message)) => {
                 let (born, effects) = receive(site, message, &context);
@@ -128,6 +129,11 @@ impl Lab {
             _ => panic!("{at} has no set"),
         };
         site.grow();
+        for effect in &mut effects {
+            if let Effect::Send { message, .. } = effect {
+                message.stamp(site);
+            }
+        }
         asked(effects)
     }
 
@@ -136,18 +142,38 @@ impl Lab {
     }
 
     pub(crate) fn create_with(&mut self, at: &'static str, recognise: Recognise, promised: bool) -> Asked {
-        let birth = Birth {
-            service: ServiceName::new("things").unwrap(),
-            kind: "thing".into(),
-            parents: Vec::new(),
-            name: None,
-            sites: self.sites.keys().map(|site| name(site)).collect::<BTreeSet<_>>(),
-            span: None,
-        };
+        let birth = self.birth(None);
         let draft = Draft {
             promised,
             ..self.draft(Verb::Create(Box::new(birth)), Footprint::Whole, recognise)
         };
+        self.begin(at, draft)
+    }
+
+    /// The create of a name that the client chose.
+    pub(crate) fn named(&mut self) -> Draft {
+        let birth = self.birth(Some("web".to_owned()));
+        self.draft(
+            Verb::Create(Box::new(birth)),
+            Footprint::Whole,
+            Recognise::Nothing,
+        )
+    }
+
+    fn birth(&self, chosen: Option<String>) -> Birth {
+        Birth {
+            service: ServiceName::new("things").unwrap(),
+            kind: "thing".into(),
+            parents: Vec::new(),
+            name: chosen,
+            sites: self.sites.keys().map(|site| name(site)).collect::<BTreeSet<_>>(),
+            span: None,
+            generation: 0,
+        }
+    }
+
+    /// A set begins at a site.
+    pub(crate) fn begin(&mut self, at: &'static str, draft: Draft) -> Asked {
         let (site, set) = self.sites.get_mut(at).unwrap();
         let context = Context {
             now_ms: self.now_ms,
@@ -169,6 +195,7 @@ impl Lab {
             name: None,
             sites: BTreeSet::new(),
             span: None,
+            generation: 0,
         };
         self.tokens += 1;
         let token = Token(self.tokens);

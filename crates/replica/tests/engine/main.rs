@@ -4,6 +4,7 @@ mod believed;
 mod conditions;
 mod hostile;
 mod lab;
+mod names;
 mod operator;
 mod payloads;
 mod promises;

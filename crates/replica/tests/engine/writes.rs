@@ -234,6 +234,7 @@ fn the_table_of_answers() {
         time: cheops_types::Stamp::default(),
         age: cheops_replica::Age::default(),
         after: cheops_replica::Vector::new(),
+        births: std::collections::BTreeSet::new(),
         epoch: 0,
         verb,
         touches: Footprint::Whole,

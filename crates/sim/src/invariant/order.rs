@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use cheops_replica::{MetaId, Operation, Set, Verb};
+use cheops_replica::{Cause, MetaId, Operation, Set, Verb};
 
 use super::{conflicts::names, transfer::are_rivals};
 use crate::{Change, Node, Resource, World};
@@ -81,7 +81,13 @@ fn excused(world: &World, meta: &MetaId, ordered: &[&Operation]) -> BTreeSet<Str
     let operations = world.oracle.operations.get(meta).into_iter().flatten();
     let forgotten = operations.map(|(_, op)| op).filter(|op| {
         let is_held = ordered.iter().any(|held| held.id == op.id);
-        !is_held && world.oracle.lost.contains(&op.id.author.site)
+        // What the set went on without is kept as a conflict, and may be in the only replica that there was.
+        let is_kept = world.nodes.iter().filter_map(|node| node.set(meta)).any(|set| {
+            let mut kept = set.conflicts();
+            kept.any(|conflict| conflict.loser.id == op.id && conflict.cause == Cause::Expelled)
+        });
+        let is_given_up = is_kept || world.oracle.yielded.contains(meta);
+        !is_held && (is_given_up || world.oracle.lost.contains(&op.id.author.site))
     });
     let touching = out_of_order.chain(ghosts(world, meta)).chain(forgotten);
     let mut excused: BTreeSet<_> = touching.flat_map(|op| names(&op.touches)).collect();

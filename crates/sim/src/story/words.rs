@@ -98,6 +98,7 @@ pub(super) fn form(form: &Form) -> String {
     };
     match form {
         Form::Create { request } => format!("create {}", body(request)),
+        Form::Remake { request, .. } => format!("set it to what a create makes: {}", body(request)),
         Form::Repeat { request, .. } => body(request),
         Form::CreateFrom { state: from } => {
             format!("create from another replica's state: {}", state(from))

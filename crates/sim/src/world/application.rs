@@ -128,7 +128,7 @@ impl World {
     /// replica's state is taken.
     fn part_in(&self, at: usize, set: &MetaId, execution: &Execution) -> Option<u64> {
         match &execution.form {
-            Form::Create { request } | Form::Repeat { request, .. } => {
+            Form::Create { request } | Form::Remake { request, .. } | Form::Repeat { request, .. } => {
                 let share = request.shares.first()?;
                 Some(share.part_of(&self.nodes[at].name))
             }
@@ -186,6 +186,6 @@ fn is_repeatable(execution: &Execution) -> bool {
         Form::Repeat { request, .. } => {
             execution.recognise == Recognise::Key || Change::of(&request.body).is_idempotent()
         }
-        Form::Overwrite { .. } | Form::Delete { .. } => true,
+        Form::Remake { .. } | Form::Overwrite { .. } | Form::Delete { .. } => true,
     }
 }

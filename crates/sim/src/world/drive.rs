@@ -48,8 +48,13 @@ impl World {
                 is_blind: self.mutant == Some(Mutant::IgnoreNeeds),
             },
         };
-        let effects = work(&mut node.disk.site, &mut slot, &context);
+        let mut effects = work(&mut node.disk.site, &mut slot, &context);
         node.disk.site.grow();
+        for effect in &mut effects {
+            if let Effect::Send { message, .. } = effect {
+                message.stamp(&node.disk.site);
+            }
+        }
         if let Some((site, set)) = backup {
             node.disk.site = site;
             node.disk.sets.extend(set.map(|set| (meta.clone(), set)));

@@ -110,11 +110,12 @@ impl World {
         }
     }
 
-    pub(super) fn hear_hello(&mut self, from: usize, to: usize, hello: Hello) {
+    pub(super) fn hear_hello(&mut self, from: usize, to: usize, hello: &Hello) {
         // Who did not hear is asked again, by the same start.
         let again = self.now_ms + HELLO_MS;
         let node = &self.nodes[from];
         if node.up && node.disk.site.start() == hello.age.start && !self.has_confirmed(from, to) {
+            let hello = hello.clone();
             self.at(again, Happening::Hello { from, to, hello });
         }
         let is_lost = self.cut[from][to] || self.cut[to][from] || !self.nodes[to].up;

@@ -294,7 +294,7 @@ fn called(node: &Node, app: &App, call: Call) {
                 Form::Create { .. } | Form::CreateFrom { .. } if app.refuses => ("create", 422, None),
                 Form::Create { .. } | Form::CreateFrom { .. } => ("create", 201, Some("7")),
                 Form::Repeat { .. } => ("repeat", 200, None),
-                Form::Overwrite { .. } => ("overwrite", 200, None),
+                Form::Remake { .. } | Form::Overwrite { .. } => ("overwrite", 200, None),
                 Form::Delete { .. } => ("delete", 204, None),
             };
             app.seen.lock().unwrap().push(name.to_owned());

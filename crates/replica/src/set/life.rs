@@ -1,0 +1,76 @@
+//! Which creates a resource consists of, and what deletes have taken away.
+//!
+//! Two sites may create one name at the same time, and a deleted name may be made again. All of that is one set:
+//!
+//! ```text
+//! site a   create c1 ──── delete d (after c1)
+//! site b   create c2 ──── update u (births c2)
+//!
+//! everywhere: c1 is covered by d; c2, which d had not seen, stays, and u with it
+//! ```
+//!
+//! A create is *covered* when a delete comes after it. Any other operation is covered when all the creates that it was
+//! written on are. What is covered counts for nothing; the rest counts in the order of the set. So all sites
+//! come to the same, in whichever order they hear of it.
+
+use super::{Entry, Set, State, Why};
+use crate::{OpId, Operation, Vector, Verb};
+
+impl Set {
+    /// What the deletes have seen that are known here and that nothing but this site's own work holds up.
+    pub(crate) fn known_deletes(&self) -> Vec<&Vector> {
+        let is_known = |entry: &&Entry| {
+            matches!(entry.op.verb, Verb::Delete)
+                && entry.state != State::Waiting(Why::Quarantined)
+                && self.held.covers(&entry.op.after)
+        };
+        self.log
+            .values()
+            .filter(is_known)
+            .map(|entry| &entry.op.after)
+            .collect()
+    }
+
+    /// Whether nothing is left of an operation once the deletes have executed.
+    pub(crate) fn is_covered_by(&self, deletes: &[&Vector], op: &Operation) -> bool {
+        let goes = |create: &OpId| {
+            let is_gone = self.done.includes(create) && !self.creates.contains(create);
+            is_gone || deletes.iter().any(|after| after.includes(create))
+        };
+        match &op.verb {
+            Verb::Delete => false,
+            verb if !verb.is_for_application() => false,
+            Verb::Create(_) => goes(&op.id),
+            // Recorded before births were: the only create that there was.
+            _ if op.births.is_empty() => self.deleted.is_some() || !deletes.is_empty(),
+            _ => op.births.iter().all(goes),
+        }
+    }
+
+    /// Whether deletes that have executed here have left nothing of an operation that has its outcome.
+    pub(crate) fn is_covered(&self, op: &Operation) -> bool {
+        self.is_covered_by(&[], op)
+    }
+
+    /// Takes note of a create or a delete that has its outcome.
+    pub(crate) fn note_life(&mut self, op: &Operation) {
+        match &op.verb {
+            Verb::Create(_) => {
+                self.creates.insert(op.id.clone());
+                self.deleted = None;
+            }
+            Verb::Delete => {
+                self.creates.retain(|create| !op.after.includes(create));
+                if self.creates.is_empty() {
+                    self.deleted = Some(op.id.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a create stays when a delete has executed.
+    pub(crate) fn survives(&self, delete: &Operation) -> bool {
+        self.creates.iter().any(|create| !delete.after.includes(create))
+    }
+}

@@ -158,7 +158,13 @@ pub struct Set {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Division {
     pub by: Rank,
+    /// The creates that it goes with.
+    #[serde(default)]
+    pub births: BTreeSet<OpId>,
     pub shares: Vec<Share>,
+    /// How other creates of the name would be divided.
+    #[serde(default)]
+    pub spare: Vec<Division>,
 }
 
 /// A site's last way in or out.
@@ -312,15 +318,57 @@ impl Set {
         self.log.get_mut(id)
     }
 
-    /// Takes note of how an operation divides counts, if it is the last one that does.
+    /// Takes note of how an operation divides counts. The last one that does counts; the last one of each other create
+    /// is kept, in case that a delete leaves only that.
     pub(crate) fn divide(&mut self, op: &Operation) {
         let shares = &op.request.shares;
-        let is_last = self.division.as_ref().is_none_or(|last| last.by < op.rank());
-        if !shares.is_empty() && is_last {
-            self.division = Some(Division {
-                by: op.rank(),
-                shares: shares.clone(),
-            });
+        if shares.is_empty() {
+            return;
+        }
+        let births = match &op.verb {
+            Verb::Create(_) => BTreeSet::from([op.id.clone()]),
+            _ => op.births.clone(),
+        };
+        let next = Division {
+            by: op.rank(),
+            births,
+            shares: shares.clone(),
+            spare: Vec::new(),
+        };
+        self.choose_division(next);
+    }
+
+    fn choose_division(&mut self, next: Division) {
+        /// More creates of one name at the same time than there are sites in any set.
+        const SPARE_MAX: usize = 64;
+        let Some(mut last) = self.division.take() else {
+            self.division = Some(next);
+            return;
+        };
+        let mut all = std::mem::take(&mut last.spare);
+        all.extend([last, next]);
+        all.sort_by(|a, b| b.by.cmp(&a.by));
+        let mut known = BTreeSet::new();
+        all.retain(|division| known.insert(division.births.clone()));
+        all.truncate(SPARE_MAX);
+        let mut all = all.into_iter();
+        self.division = all.next().map(|first| Division {
+            spare: all.collect(),
+            ..first
+        });
+    }
+
+    /// A delete has taken operations away, perhaps the one that divided: then the last one that is left counts.
+    pub(crate) fn divide_again(&mut self) {
+        let Some(mut last) = self.division.take() else {
+            return;
+        };
+        let spare = std::mem::take(&mut last.spare);
+        for division in std::iter::once(last).chain(spare) {
+            let is_left = |create: &OpId| self.creates.contains(create) || !self.done.includes(create);
+            if division.births.iter().any(is_left) {
+                self.choose_division(division);
+            }
         }
     }
 

@@ -42,7 +42,10 @@ pub fn create(site: &mut Site, meta: &MetaId, draft: Draft, context: &Context<'_
         panic!("a set begins with a create");
     };
     let mut set = Set::born(meta, birth);
-    set.begun = site.start();
+    if birth.name.is_none() {
+        // Nobody has heard of it. A name may have had its set before, in what this store has forgotten.
+        set.begun = site.start();
+    }
     let step = Step::new(site, &mut set, context);
     step.set.queue.push_back(draft);
     let effects = step.finish();
@@ -59,6 +62,8 @@ struct Step<'s> {
     tell: BTreeSet<SiteName>,
     /// What operations waited for before.
     waits: Vec<Wait>,
+    /// The clock of the site whose message this is about is not too far ahead.
+    is_speaker_in_line: bool,
 }
 
 impl<'s> Step<'s> {
@@ -71,6 +76,7 @@ impl<'s> Step<'s> {
             context,
             effects: Vec::new(),
             tell: BTreeSet::new(),
+            is_speaker_in_line: false,
         }
     }
 

@@ -27,8 +27,10 @@ pub enum Change {
 
 impl Change {
     pub fn of(body: &Body) -> Self {
-        let Body::Inline(bytes) = body else {
-            panic!("the simulator spools nothing");
+        let bytes = match body {
+            Body::Inline(bytes) => bytes.as_slice(),
+            // What is spooled here is so short that its hash says it all.
+            Body::Spooled { hash, bytes } => &hash[..(*bytes as usize).min(hash.len())],
         };
         serde_json::from_slice(bytes).expect("the simulator wrote it")
     }
@@ -56,6 +58,24 @@ impl Change {
     }
 }
 
+/// The name that a create brings along.
+#[derive(Debug, Clone, Copy)]
+pub struct Chosen<'n> {
+    pub name: &'n str,
+    /// A client chose it.
+    pub is_named: bool,
+    /// The application does not tell ids that it was given, and has no word for one that is taken.
+    pub is_odd: bool,
+}
+
+fn status(status: u16) -> Attempt {
+    Attempt::Answered {
+        status,
+        local: None,
+        said: None,
+    }
+}
+
 #[derive(Debug, Clone, Default)]
 pub struct App {
     pub resources: BTreeMap<LocalId, Resource>,
@@ -75,10 +95,13 @@ impl App {
     pub fn execute(
         &mut self,
         site: usize,
-        chosen: &str,
+        chosen: Chosen<'_>,
         execution: &Execution,
         part: Option<u64>,
     ) -> Attempt {
+        if !self.meets(execution) {
+            return status(412);
+        }
         if execution.recognise == Recognise::Key
             && let Some(answer) = self.keys.get(&execution.token)
         {
@@ -91,12 +114,23 @@ impl App {
         answer
     }
 
-    fn carry_out(&mut self, site: usize, chosen: &str, execution: &Execution, part: Option<u64>) -> Attempt {
-        let answered = |status| Attempt::Answered {
-            status,
-            local: None,
-            said: None,
+    /// Whether the resource is what the caller demands: its field `a` is even.
+    fn meets(&self, execution: &Execution) -> bool {
+        let (Some(_), Form::Repeat { local, .. }) = (&execution.conditions, &execution.form) else {
+            return true;
         };
+        let resource = self.resources.get(local);
+        resource.is_none_or(|resource| resource.fields.get("a").is_none_or(|a| a.is_multiple_of(2)))
+    }
+
+    fn carry_out(
+        &mut self,
+        site: usize,
+        chosen: Chosen<'_>,
+        execution: &Execution,
+        part: Option<u64>,
+    ) -> Attempt {
+        let answered = status;
         match &execution.form {
             Form::Create { request } => {
                 let Change::Whole(mut whole) = Change::of(&request.body) else {
@@ -160,19 +194,17 @@ impl App {
         }
     }
 
-    fn create(&mut self, site: usize, chosen: &str, execution: &Execution, whole: Resource) -> Attempt {
-        let local = if execution.recognise == Recognise::ChosenId {
-            LocalId::new(chosen)
+    fn create(&mut self, site: usize, chosen: Chosen<'_>, execution: &Execution, whole: Resource) -> Attempt {
+        let is_chosen = chosen.is_named || execution.recognise == Recognise::ChosenId;
+        let local = if is_chosen {
+            LocalId::new(chosen.name)
         } else {
             self.next += 1;
             LocalId::new(&format!("{site}-{}", self.next))
         };
         if self.resources.contains_key(&local) {
-            return Attempt::Answered {
-                status: 409,
-                local: None,
-                said: None,
-            };
+            let is_own = self.made.get(&execution.token) == Some(&local);
+            return status(if chosen.is_odd && is_own { 500 } else { 409 });
         }
         self.resources.insert(local.clone(), whole);
         self.seen.insert(execution.token);
@@ -183,7 +215,7 @@ impl App {
         }
         Attempt::Answered {
             status: 201,
-            local: Some(local),
+            local: Some(local).filter(|_| !(is_chosen && chosen.is_odd)),
             said: None,
         }
     }

@@ -12,10 +12,15 @@ pub enum Errand {
     Reapply,
     /// Give up what does not get on.
     Abandon,
+    /// Do not wait any longer.
+    Retry,
+    /// Say what became of an execution in doubt, as the application shows it.
+    Settle,
 }
 
 impl Errand {
     pub const ALL: [Self; 3] = [Self::Dismiss, Self::Reapply, Self::Abandon];
+    pub const HASTY: [Self; 4] = [Self::Retry, Self::Settle, Self::Settle, Self::Reapply];
 }
 
 impl World {
@@ -52,7 +57,23 @@ impl World {
                     self.drive(at, meta, Event::Abandon { operation });
                 }
             }
+            (Errand::Retry, _) => drop(self.drive(at, meta, Event::Retry)),
+            (Errand::Settle, _) => self.settle_early(at, meta),
             (Errand::Dismiss | Errand::Reapply, None) => {}
+        }
+    }
+
+    /// Whoever settles something waits until the application is done with it.
+    fn settle_early(&mut self, at: usize, meta: &MetaId) {
+        let Some(token) = self.nodes[at].set(meta).and_then(Set::token_in_doubt) else {
+            return;
+        };
+        let is_pending = self.happenings.values().any(|happening| match happening {
+            Happening::Effect { node, execution, .. } => *node == at && execution.token == token,
+            _ => false,
+        });
+        if !is_pending {
+            self.settle(at, meta);
         }
     }
 

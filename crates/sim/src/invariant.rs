@@ -7,10 +7,12 @@ pub mod doubt;
 pub mod durable;
 pub mod equal;
 pub mod involved;
+mod life;
 pub mod needs;
 pub mod once;
 pub mod order;
 pub mod parts;
+pub mod promises;
 pub mod pruned;
 pub mod transfer;
 
@@ -100,4 +102,5 @@ pub fn at_rest(world: &mut World) {
         conflicts::check(world, main, &meta);
     }
     equal::no_orphans(world);
+    promises::check(world);
 }

@@ -74,6 +74,9 @@ struct Args {
     /// Sites that are part of nothing: 0,2
     #[arg(long, value_delimiter = ',', value_name = "SITES")]
     absent: Vec<usize>,
+    /// No twists: names, meddling, odd answers and others
+    #[arg(long)]
+    classic: bool,
 }
 
 impl Args {
@@ -82,6 +85,7 @@ impl Args {
             happenings: self.without.iter().cloned().flatten().collect(),
             calm: self.calm.iter().copied().collect(),
             absent: self.absent.iter().copied().collect(),
+            twists: self.classic,
         }
     }
 }
@@ -195,7 +199,7 @@ fn play_names(seed: u64) -> Result<Summary, Failure> {
 /// One seed with all that happens.
 fn tell_one(args: &Args) -> ExitCode {
     let (lines, outcome) = if args.trace {
-        trace(args.seed, None)
+        trace(args.seed, None, &args.left_out())
     } else {
         story(args.seed, None, &args.left_out())
     };

@@ -12,6 +12,7 @@ use crate::App;
 pub struct Disk {
     pub site: Site,
     pub sets: BTreeMap<MetaId, Set>,
+    pub payloads: BTreeSet<[u8; 32]>,
 }
 
 #[derive(Debug, Clone)]
@@ -31,6 +32,8 @@ pub struct Node {
     pub wakes: BTreeMap<MetaId, u64>,
     /// Operations for which an operator has to bring a credential.
     pub refused_credentials: BTreeSet<MetaId>,
+    /// Payloads that are being asked for.
+    pub fetches: BTreeSet<(MetaId, [u8; 32])>,
 }
 
 impl Node {
@@ -39,6 +42,7 @@ impl Node {
             disk: Disk {
                 site: Site::new(name.clone(), incarnation),
                 sets: BTreeMap::new(),
+                payloads: BTreeSet::new(),
             },
             name,
             up: true,
@@ -49,6 +53,7 @@ impl Node {
             app: App::default(),
             wakes: BTreeMap::new(),
             refused_credentials: BTreeSet::new(),
+            fetches: BTreeSet::new(),
         }
     }
 

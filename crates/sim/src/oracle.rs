@@ -21,6 +21,8 @@ pub struct Oracle {
     pub accepting: BTreeMap<MetaId, BTreeMap<Token, Operation>>,
     /// The sites that ever were to be part of a set.
     pub involved: BTreeMap<MetaId, BTreeSet<SiteName>>,
+    /// The sites that a set begins with.
+    pub first: BTreeMap<MetaId, BTreeSet<SiteName>>,
     /// Conflicts that were dismissed.
     pub dismissed: BTreeSet<(MetaId, OpId)>,
     /// Attempts at what must not be repeated, by site and token, that have no recorded end.
@@ -41,6 +43,14 @@ pub struct Oracle {
     pub forced: BTreeSet<MetaId>,
     /// Sets that began with one site and got the others later.
     pub adopted: BTreeMap<MetaId, Resource>,
+    /// Sets with a replica that somebody changed behind the agents.
+    pub meddled: BTreeSet<MetaId>,
+    /// Writes that are recorded as the difference that they made.
+    pub recasts: BTreeSet<Token>,
+    /// Writes that demand something of the resource.
+    pub conditional: BTreeSet<Token>,
+    /// Writes that were promised, once that is durable, and where.
+    pub promises: BTreeMap<Token, (usize, MetaId)>,
     pub violations: Vec<String>,
 }
 
@@ -62,6 +72,7 @@ impl Oracle {
             }
             Answer::Unknown { .. } => {
                 self.unknown.insert(token);
+                self.reasons.insert(set.clone());
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use cheops_replica::{Recognise, Tuning};
 
-use crate::Rng;
+use crate::{Rng, Twists};
 
 /// The dice of one schedule; probabilities are per mille.
 #[derive(Debug, Clone)]
@@ -45,6 +45,7 @@ pub struct Plan {
     pub clock_jumps: usize,
     /// Sets have a count that is divided among their sites.
     pub divided: bool,
+    pub twists: Twists,
     pub tuning: Tuning,
 }
 
@@ -109,6 +110,7 @@ impl Plan {
             clock_jumps,
             // No dice of its own: schedules of before stay what they were.
             divided: fate.is_multiple_of(3),
+            twists: Twists::default(),
             tuning: Tuning {
                 ahead_max_ms: 1500,
                 retry_min_ms: 20,

@@ -63,18 +63,21 @@ pub fn run(seed: u64, mutant: Option<Mutant>) -> Result<Summary, Failure> {
 
 /// The same, but for what is left out.
 pub fn run_without(seed: u64, mutant: Option<Mutant>, without: &Without) -> Result<Summary, Failure> {
-    let mut world = World::new(seed, mutant);
+    let mut world = World::new(seed, mutant, without.twists);
     play_safely(&mut world, without);
     verdict(seed, without, &world)
 }
 
 /// The same, telling everything that happens.
-pub fn trace(seed: u64, mutant: Option<Mutant>) -> (Vec<String>, Result<Summary, Failure>) {
-    let mut world = World::new(seed, mutant);
+pub fn trace(
+    seed: u64,
+    mutant: Option<Mutant>,
+    without: &Without,
+) -> (Vec<String>, Result<Summary, Failure>) {
+    let mut world = World::new(seed, mutant, without.twists);
     world.trace = Some(vec![format!("{:#?}", world.plan)]);
-    let without = Without::default();
-    play_safely(&mut world, &without);
-    let verdict = verdict(seed, &without, &world);
+    play_safely(&mut world, without);
+    let verdict = verdict(seed, without, &world);
     (world.trace.take().unwrap_or_default(), verdict)
 }
 
@@ -84,7 +87,7 @@ pub fn story(
     mutant: Option<Mutant>,
     without: &Without,
 ) -> (Vec<String>, Result<Summary, Failure>) {
-    let mut world = World::new(seed, mutant);
+    let mut world = World::new(seed, mutant, without.twists);
     world.story = Some(Story::default());
     play_safely(&mut world, without);
     (world.tell_story(), verdict(seed, without, &world))
@@ -92,11 +95,11 @@ pub fn story(
 
 /// A smaller schedule that breaks the same invariant as this failure.
 pub fn shrink(failure: &Failure, mutant: Option<Mutant>, budget_steps: u64) -> Without {
-    let mut world = World::new(failure.seed, mutant);
+    let mut world = World::new(failure.seed, mutant, failure.without.twists);
     world.prepare();
     let parts = Parts::of(&world);
     shrink::shrink(&parts, failure.invariant(), budget_steps, |without| {
-        let mut world = World::new(failure.seed, mutant);
+        let mut world = World::new(failure.seed, mutant, failure.without.twists);
         play_safely(&mut world, without);
         let failure = verdict(failure.seed, without, &world).err();
         Played {

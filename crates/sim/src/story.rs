@@ -69,6 +69,8 @@ impl World {
                 let what = match errand {
                     Errand::Dismiss => "has an operator who dismisses a conflict, if there is one",
                     Errand::Reapply => "has an operator who does again what lost, if anything did",
+                    Errand::Retry => "has an operator who does not want to wait",
+                    Errand::Settle => "has an operator who settles what is in doubt, if anything is",
                     Errand::Abandon => "has an operator who gives up what is stuck, if anything is",
                 };
                 self.tell_of(*node, set, what);
@@ -111,6 +113,8 @@ impl World {
             }
             Happening::LoseStore(node) => self.tell_site(*node, "loses its store"),
             Happening::Effect { .. }
+            | Happening::Meddle { .. }
+            | Happening::Payload { .. }
             | Happening::Look { .. }
             | Happening::Wake { .. }
             | Happening::Check { .. }

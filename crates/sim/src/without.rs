@@ -16,6 +16,8 @@ pub struct Without {
     pub calm: BTreeSet<Calm>,
     /// Sites that are part of nothing.
     pub absent: BTreeSet<usize>,
+    /// Everything of [`crate::Twists`].
+    pub twists: bool,
 }
 
 /// Something that goes wrong by chance, and does not.
@@ -114,7 +116,8 @@ impl fmt::Display for Without {
         };
         list(f, "without", ranges(&self.happenings))?;
         list(f, "calm", self.calm.iter().map(ToString::to_string).collect())?;
-        list(f, "absent", self.absent.iter().map(ToString::to_string).collect())
+        list(f, "absent", self.absent.iter().map(ToString::to_string).collect())?;
+        f.write_str(if self.twists { " --classic" } else { "" })
     }
 }
 
@@ -209,6 +212,8 @@ fn site_of(happening: &Happening) -> Option<usize> {
         | Happening::Create { node, .. }
         | Happening::Adopt { node, .. }
         | Happening::Errand { node, .. }
+        | Happening::Meddle { node, .. }
+        | Happening::Payload { node, .. }
         | Happening::Check { node, .. } => Some(*node),
     }
 }
@@ -246,6 +251,7 @@ fn set_of(happening: &Happening) -> Option<&str> {
         | Happening::Create { set, .. }
         | Happening::Adopt { set, .. }
         | Happening::Errand { set, .. }
+        | Happening::Meddle { set, .. }
         | Happening::Check { set, .. } => Some(set.as_str()),
         _ => None,
     }
@@ -261,10 +267,11 @@ mod tests {
             happenings: BTreeSet::from([3, 4, 5, 9]),
             calm: BTreeSet::from([Calm::Loss, Calm::SmallLog]),
             absent: BTreeSet::from([2]),
+            twists: true,
         };
         assert_eq!(
             without.to_string(),
-            " --without 3-5,9 --calm loss,small-log --absent 2"
+            " --without 3-5,9 --calm loss,small-log --absent 2 --classic"
         );
         assert_eq!(parse_range("3-5"), Ok(3..=5));
         assert_eq!(parse_range("9"), Ok(9..=9));

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cheops_replica::{Birth, Draft, Footprint, MetaId, Need, Recognise, Request, Secret, Verb};
+use cheops_replica::{Birth, Conditions, Draft, Footprint, MetaId, Need, Recognise, Request, Secret, Verb};
 use cheops_types::{ServiceName, SiteName, Span, SpanForm, Unreserved};
 
-use crate::{Actions, Change, Errand, Happening, Resource, World};
+use crate::{Actions, Change, Errand, Happening, Meddling, Resource, World};
 
 const FIELDS: [&str; 3] = ["a", "b", "c"];
 /// The field whose writes set the count that is divided, where one is.
@@ -23,7 +23,8 @@ impl World {
             for _ in 0..self.plan.writes {
                 let when_ms = self.rng.between(created_ms, end_ms + 1);
                 let node = *self.rng.pick(&sites);
-                let draft = Box::new(self.write(&meta));
+                let draft = self.write(&meta);
+                let draft = Box::new(self.twist(draft));
                 let set = meta.clone();
                 self.at(when_ms, Happening::Write { node, set, draft });
             }
@@ -64,7 +65,12 @@ impl World {
         if self.plan.set_back {
             let node = self.rng.index(self.plan.sites);
             let copied_ms = self.rng.between(begin_ms, end_ms);
-            let when_ms = self.rng.between(copied_ms, end_ms + 1);
+            let latest_ms = if self.plan.twists.lying_disk {
+                (copied_ms + 60).min(end_ms)
+            } else {
+                end_ms
+            };
+            let when_ms = self.rng.between(copied_ms, latest_ms + 1);
             self.at(copied_ms, Happening::Copy(node));
             self.at(when_ms, Happening::PutBack(node));
         }
@@ -77,6 +83,7 @@ impl World {
             self.at(when_ms, Happening::SetClock { node, skew_ms: far });
             self.at(right_ms, Happening::SetClock { node, skew_ms });
         }
+        self.prepare_twists(begin_ms, end_ms);
         if self.plan.losses {
             let node = self.rng.index(self.plan.sites);
             let when_ms = self.rng.between(begin_ms, end_ms);
@@ -93,6 +100,7 @@ impl World {
         }
         let sites: BTreeSet<SiteName> = nodes.iter().map(|at| self.nodes[*at].name.clone()).collect();
         self.oracle.involved.insert(meta.clone(), sites.clone());
+        self.oracle.first.insert(meta.clone(), sites.clone());
         let whole = self.resource();
         let node = *self.rng.pick(&nodes);
         let set = meta.clone();
@@ -110,7 +118,7 @@ impl World {
         }
         let recognise = self.plan.recognise;
         let mut draft = self.draft(
-            Verb::Create(Box::new(birth(sites))),
+            Verb::Create(Box::new(self.birth(meta, sites))),
             Footprint::Whole,
             recognise,
             &Change::Whole(whole),
@@ -124,6 +132,79 @@ impl World {
         let draft = Box::new(draft);
         self.at(when_ms, Happening::Create { node, set, draft });
         nodes
+    }
+
+    fn birth(&self, meta: &MetaId, sites: BTreeSet<SiteName>) -> Birth {
+        Birth {
+            name: self.plan.twists.named.then(|| meta.to_string()),
+            ..birth(sites)
+        }
+    }
+
+    fn prepare_twists(&mut self, begin_ms: u64, end_ms: u64) {
+        for meta in self.sets() {
+            // The name, and the list of its sites, are what makes the set.
+            let sites = self.oracle.first[&meta].clone();
+            let nodes: Vec<_> = sites.iter().filter_map(|site| self.node_of(site)).collect();
+            let creates = if self.plan.twists.named {
+                self.rng.between(1, 6)
+            } else {
+                0
+            };
+            for _ in 0..creates {
+                let whole = self.resource();
+                let verb = Verb::Create(Box::new(self.birth(&meta, sites.clone())));
+                let recognise = self.plan.recognise;
+                let draft = self.draft(verb, Footprint::Whole, recognise, &Change::Whole(whole));
+                // Many at about the same time, others when the first is long gone.
+                let soon_ms = if self.rng.chance(400) {
+                    begin_ms + 400
+                } else {
+                    end_ms
+                };
+                let when_ms = self.rng.between(begin_ms, soon_ms + 1);
+                let (node, set, draft) = (*self.rng.pick(&nodes), meta.clone(), Box::new(draft));
+                self.at(when_ms, Happening::Create { node, set, draft });
+            }
+            for _ in 0..self.plan.twists.meddles {
+                let meddling = if self.rng.chance(500) {
+                    Meddling::Delete
+                } else {
+                    Meddling::Change(self.rng.between(1000, 2000))
+                };
+                let when_ms = self.rng.between(begin_ms, end_ms);
+                let (node, set) = (*self.rng.pick(&nodes), meta.clone());
+                self.at(when_ms, Happening::Meddle { node, set, meddling });
+            }
+            for _ in 0..self.plan.twists.meddlesome_operators {
+                let when_ms = self.rng.between(begin_ms, end_ms);
+                let node = *self.rng.pick(&nodes);
+                let (set, errand) = (meta.clone(), *self.rng.pick(&Errand::HASTY));
+                self.at(when_ms, Happening::Errand { node, set, errand });
+            }
+        }
+    }
+
+    /// Makes a write one that was promised, that demands something, or that is recorded in other words.
+    fn twist(&mut self, mut draft: Draft) -> Draft {
+        let twists = self.plan.twists.clone();
+        draft.promised = self.is_twisted(twists.promised);
+        let is_update = matches!(draft.verb, Verb::Replace | Verb::Merge);
+        if is_update && self.is_twisted(twists.conditional) {
+            draft.conditions = Some(Conditions {
+                headers: vec![("if-a".to_owned(), b"even".to_vec())],
+                body: None,
+            });
+            self.oracle.conditional.insert(draft.token);
+        } else if matches!(draft.verb, Verb::Merge) && self.is_twisted(twists.recast) {
+            draft.verb = Verb::Action {
+                commutes: false,
+                idempotent: false,
+            };
+            draft.touches = Footprint::Whole;
+            self.oracle.recasts.insert(draft.token);
+        }
+        draft
     }
 
     fn prepare_membership(&mut self, meta: &MetaId, when_ms: u64) {

@@ -4,8 +4,10 @@ mod application;
 mod drive;
 mod life;
 mod network;
+mod odd;
 mod operator;
 
+pub use odd::Meddling;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BinaryHeap},
@@ -14,7 +16,7 @@ use std::{
 use cheops_replica::{Attempt, Draft, Event, Execution, Found, Hello, Message, MetaId, Token, Welcome};
 use cheops_types::SiteName;
 
-use crate::{Errand, Mutant, Node, Oracle, Plan, Resource, Rng, Story};
+use crate::{Errand, Mutant, Node, Oracle, Plan, Resource, Rng, Story, Twists};
 
 /// Wall clocks begin here, so that skewed ones have room before it.
 pub(crate) const EPOCH_MS: u64 = 1_000_000;
@@ -104,6 +106,18 @@ pub enum Happening {
         node: usize,
         set: MetaId,
     },
+    /// Somebody does something to a replica without telling the agents.
+    Meddle {
+        node: usize,
+        set: MetaId,
+        meddling: Meddling,
+    },
+    /// A payload has come from another site.
+    Payload {
+        node: usize,
+        set: MetaId,
+        hash: [u8; 32],
+    },
     Cut {
         from: usize,
         to: usize,
@@ -135,9 +149,13 @@ pub enum Happening {
 }
 
 impl World {
-    pub fn new(seed: u64, mutant: Option<Mutant>) -> Self {
+    /// `is_classic`: without twists.
+    pub fn new(seed: u64, mutant: Option<Mutant>, is_classic: bool) -> Self {
         let mut rng = Rng::new(seed);
-        let plan = Plan::of(&mut rng);
+        let mut plan = Plan::of(&mut rng);
+        if !is_classic {
+            plan.twists = Twists::of(seed, &mut plan);
+        }
         let nodes: Vec<_> = (0..plan.sites)
             .map(|at| {
                 let name = SiteName::new(&format!("s{at}")).expect("a name");
@@ -241,6 +259,9 @@ impl World {
                 ends,
             } => {
                 if self.nodes[node].up && self.nodes[node].life == life {
+                    self.recast(node, &set, &event);
+                }
+                if self.nodes[node].up && self.nodes[node].life == life {
                     let committed = self.drive(node, &set, *event);
                     if let Some(token) = ends.filter(|_| committed) {
                         self.oracle.open.remove(&(node, token));
@@ -269,6 +290,7 @@ impl World {
             }
             Happening::Write { node, set, mut draft } => {
                 self.divide(node, &set, &mut draft);
+                self.spool(node, &mut draft);
                 if self.nodes[node].up {
                     self.drive(node, &set, Event::Request(*draft));
                 }
@@ -284,6 +306,8 @@ impl World {
                     self.drive(node, &set, Event::Check);
                 }
             }
+            Happening::Meddle { node, set, meddling } => self.meddle(node, &set, meddling),
+            Happening::Payload { node, set, hash } => self.fetch(node, &set, hash),
             Happening::Cut { from, to, is } => self.cut[from][to] = is,
             Happening::Hello { from, to, hello } => self.hear_hello(from, to, &hello),
             Happening::Welcome { from, to, welcome } => self.hear_welcome(from, to, welcome),

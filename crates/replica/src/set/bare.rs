@@ -40,7 +40,7 @@ impl Peer {
     fn is_bare(&self, id: &OpId, entry: Option<&Entry>) -> bool {
         let is_spooled = entry.is_some_and(|entry| entry.op.payload().is_some());
         let is_told = self.bare.contains(id) || self.bare.len() >= BARE_MAX;
-        is_spooled && is_told && !self.done.includes(id)
+        is_spooled && is_told
     }
 
     /// Takes note of what the member lacks. True when that is news.

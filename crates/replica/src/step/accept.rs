@@ -225,6 +225,11 @@ impl Step<'_> {
             // same number: nobody has heard of this one yet.
             op.id = next;
         }
+        if op.after != self.set.done {
+            // The set has noted something while the application was at it: this comes after that too.
+            op.after = self.set.done.clone();
+            op.time = op.time.max(self.set.time.next());
+        }
         let (token, id) = (op.token, op.id.clone());
         self.insert(op, credential);
         self.conclude(&id, Outcome::Executed);

@@ -195,9 +195,14 @@ impl Step<'_> {
         };
         let agrees = |site: &SiteName| self.digest_of(site) == Some(mine);
         match self.reference() {
-            // Nobody is known to have a replica. Those that were not heard of yet may have one.
+            // Nobody is known to have a replica. Those may have one that were not heard of yet, or not since the resource
+            // was made again.
             None => {
-                let unheard = |site: &SiteName| !self.has_heard_of(site);
+                let is_behind = |site: &SiteName| {
+                    let peer = self.set.peers.get(site);
+                    peer.is_none_or(|peer| !peer.done.covers(&self.set.done))
+                };
+                let unheard = |site: &SiteName| !self.has_heard_of(site) || is_behind(site);
                 self.compared().into_iter().filter(unheard).collect()
             }
             Some(reference) if reference == *self.here() => {

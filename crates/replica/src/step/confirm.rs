@@ -10,13 +10,14 @@ use crate::{
 };
 
 impl Step<'_> {
-    /// Whether 409 may speak of what this very operation has made. Without a doubt it cannot have made anything.
+    /// Whether an answer may speak of what this very operation has made. Without a doubt it cannot have made anything.
     pub(super) fn may_be_own_work(&self, job: &Job, op: &Operation, status: u16) -> bool {
         // An own operation that comes back from the others was executed in an earlier life of this store.
         let comes_back = matches!(job.work, Work::Replay { .. }) && op.id.author.site == *self.here();
         let is_in_doubt = job.tries > 0 || comes_back;
         let is_chosen = op.recognise == Recognise::ChosenId && matches!(op.verb, Verb::Create(_));
-        status == 409 && is_chosen && is_in_doubt && self.set.local.is_none()
+        // Some applications have no better word than 500 for an id that is taken.
+        matches!(status, 409 | 500) && is_chosen && is_in_doubt && self.set.local.is_none()
     }
 
     /// Reads the replica before the answer counts.
@@ -67,6 +68,7 @@ impl Step<'_> {
         self.set.job = None;
         match (is_there, &mut self.set.install) {
             (Some(true), _) => self.set.local = Some(self.chosen_id()),
+            (Some(false), Some(install)) if status == 500 => install.until_ms = retry_ms,
             (Some(false), _) => self.install_refused(status, None),
             (None, Some(install)) => install.until_ms = retry_ms,
             (None, None) => {}
@@ -79,6 +81,8 @@ impl Step<'_> {
                 let local: LocalId = self.chosen_id();
                 self.has_executed(Some(local));
             }
+            // It is not there, and 500 does not say why.
+            (Some(false), _) if status == 500 => self.doubt(),
             (Some(false), Work::Accept { op, answered, .. }) => {
                 self.dropped(op, *answered, Answer::Refused { status });
             }

@@ -9,7 +9,13 @@ impl Step<'_> {
             self.set.job = None;
             return;
         };
+        let is_doubtful = self.set.job.as_ref().is_some_and(|job| job.tries > 0);
+        let is_chosen = install.recognise == Recognise::ChosenId && install.state.is_some();
         let (status, local, said) = match attempt {
+            // Some applications have no better word for an id that is taken.
+            Attempt::Answered { status: 500, .. } if is_doubtful && is_chosen && self.set.local.is_none() => {
+                return self.confirm(500);
+            }
             Attempt::Unknown
             | Attempt::Answered {
                 status: 500 | 502 | 504,

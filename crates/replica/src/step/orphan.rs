@@ -5,11 +5,15 @@
 //! rome holds 6, which comes after 5. No disk has 5: rome would wait for ever
 //! ```
 //!
+//! The same goes for an operation whose payload is on no disk: only the one that is lost had it.
+//!
 //! When all members have said that they do not have it, the set goes on without what follows it, and every site keeps
 //! that as a conflict.
 
+use cheops_types::SiteName;
+
 use super::Step;
-use crate::{Operation, Vector};
+use crate::{Content, Entry, OpId, Operation, Peer, Vector};
 
 impl Step<'_> {
     /// Gives up what waits for an operation that no member has, once all of them have been heard since it was found.
@@ -25,20 +29,44 @@ impl Step<'_> {
         let mut members = self.set.members.keys();
         let turn = members.position(|site| site == self.site.name()).unwrap_or(0);
         let pause_ms = 2 * self.context.tuning.resend_max_ms * (turn as u64 + 1);
-        let all_spoke = self.set.others(self.here()).iter().all(|site| {
-            let peer = self.set.peers.get(site);
-            peer.is_some_and(|peer| peer.incarnation != 0 && !peer.needs_snapshot && peer.heard_ms > since_ms)
-        });
-        if all_spoke && now_ms >= since_ms.saturating_add(pause_ms) {
-            self.set.orphaned_ms = None;
-            self.forgo(orphans);
+        let mut silent = self.set.others(self.here());
+        silent.retain(|site| !self.has_spoken(site, since_ms));
+        for site in &silent {
+            // Who has nothing else to say is asked.
+            if self.set.peer(site).resend_ms <= now_ms {
+                self.set.peer(site).resend_ms = now_ms + self.context.tuning.resend_min_ms;
+                self.send(site, Content::Report, true);
+            }
         }
+        if silent.is_empty() && now_ms >= since_ms.saturating_add(pause_ms) {
+            self.set.orphaned_ms = None;
+            // What has executed once and cannot be put in its place again: another replica's state will do.
+            let (done, open): (Vec<_>, Vec<_>) =
+                orphans.into_iter().partition(|op| self.set.done.includes(&op.id));
+            for op in done {
+                if let Some(entry) = self.set.entry_mut(&op.id) {
+                    entry.redo = false;
+                }
+                self.set.want_comparison();
+            }
+            if !open.is_empty() {
+                self.forgo(open);
+            }
+        }
+    }
+
+    /// Whether a member has said what it holds since then.
+    fn has_spoken(&self, site: &SiteName, since_ms: u64) -> bool {
+        let peer = self.set.peers.get(site).filter(|peer| peer.incarnation != 0);
+        // One whose store is new has nothing, and says nothing before it was brought in.
+        let is_new = |peer: &Peer| peer.needs_snapshot && peer.held.is_empty();
+        peer.is_some_and(|peer| is_new(peer) || !peer.needs_snapshot && peer.heard_ms > since_ms)
     }
 
     /// What is held here and follows something that no member holds.
     fn orphans(&self) -> Vec<Operation> {
         let set = &*self.set;
-        if set.held == set.done {
+        if set.held == set.done && set.log.values().all(|entry| !entry.redo) {
             return Vec::new();
         }
         let mut somewhere: Vector = set.held.clone();
@@ -47,8 +75,13 @@ impl Step<'_> {
                 somewhere.join(&peer.held);
             }
         }
-        let waits = set.log.values().filter(|entry| !entry.is_done());
-        let is_orphan = |op: &&Operation| !somewhere.covers(&op.after) && !self.is_forgone(&op.id);
-        waits.map(|entry| &entry.op).filter(is_orphan).cloned().collect()
+        let has_whole = |id: &OpId| set.peers.values().any(|peer| set.holds_whole(peer, id));
+        let is_orphan = |entry: &&Entry| {
+            // Of what has executed everywhere, the others have no payload any more.
+            let is_empty = entry.bare && (entry.redo || !has_whole(&entry.op.id));
+            (is_empty || !somewhere.covers(&entry.op.after)) && !self.is_forgone(&entry.op.id)
+        };
+        let waits = set.log.values().filter(|entry| entry.redo || !entry.is_done());
+        waits.filter(is_orphan).map(|entry| entry.op.clone()).collect()
     }
 }

@@ -136,9 +136,9 @@ impl Step<'_> {
 
     fn accept_in_doubt(&mut self, op: &Operation, was_answered: bool, status: Option<u16>) {
         let is_create = matches!(op.verb, Verb::Create(_));
-        let can_resolve = |job: &Job| self.can_resolve(&job.work);
-        if is_create && self.set.local.is_some() && !self.set.job.as_ref().is_none_or(can_resolve) {
-            // The name was taken: it has hardly executed, and is not worth that all else waits for an operator.
+        if is_create && self.set.local.is_some() {
+            // The name is taken, by the replica: it has hardly executed. An application that answers 500 to a name
+            // that is taken would do so for ever, and all else would wait for it.
             self.set.want_comparison();
             return self.dropped(op, was_answered, Answer::Unknown { status });
         }

@@ -108,9 +108,10 @@ impl Step<'_> {
         let age = report.age;
         self.site.hear_of(&from, age);
         let is_stranger = !self.set.members.contains_key(&from);
+        let ahead_max_ms = self.context.tuning.ahead_max_ms;
+        let is_in_line = now_ms <= self.now_ms().saturating_add(ahead_max_ms);
+        self.is_speaker_in_line = is_in_line;
         if !is_stranger {
-            let ahead_max_ms = self.context.tuning.ahead_max_ms;
-            let is_in_line = now_ms <= self.now_ms().saturating_add(ahead_max_ms);
             let peer = self.set.peer(&from);
             peer.in_line = Some(is_in_line);
             peer.speaks_to = incarnation;

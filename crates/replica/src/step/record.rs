@@ -24,9 +24,11 @@ impl Step<'_> {
         if op.verb.is_for_application() && self.set.last.as_ref().is_none_or(|last| *last < op.rank()) {
             self.set.last = Some(op.rank());
         }
-        self.set.divide(&op);
         if !self.set.is_born_again(&op) {
             self.set.note_life(&op);
+        }
+        if outcome != Outcome::Superseded && !self.set.is_covered(&op) {
+            self.set.divide(&op);
         }
         if matches!(op.verb, Verb::Delete) {
             self.concluded_delete(outcome);
@@ -46,6 +48,7 @@ impl Step<'_> {
         self.set
             .log
             .change(|entry| covered.contains(&entry.op.id) && std::mem::take(&mut entry.redo));
+        self.set.divide_again();
         if self.set.deleted.is_none() {
             return self.restore_survivors();
         }
@@ -66,14 +69,18 @@ impl Step<'_> {
         let last = creates
             .filter(|entry| set.creates.contains(&entry.op.id))
             .find(|entry| matches!(entry.op.verb, Verb::Create(_)));
-        // Of what is no longer kept nobody knows here whether it is covered, or how to execute it again.
-        let Some(last) = last.filter(|last| last.op.after.covers(&set.pruned_writes)) else {
+        // A create that is no longer kept cannot be executed again. Of anything else that is not kept, nothing follows
+        // one that is: it has executed everywhere, and so has all that comes before it.
+        let is_kept = set.creates.iter().all(|create| set.entry(create).is_some());
+        let Some(last) = last.filter(|_| is_kept) else {
             return self.set.want_comparison();
         };
         let rank = last.op.rank();
         let later = || set.log.range(&rank..).filter(|entry| entry.is_done());
         let was_seen = |entry: &&Entry| entry.has_executed() && set.is_covered(&entry.op);
-        if later().all(|entry| !was_seen(&entry)) && last.has_executed() {
+        // What is no longer kept may have come after it, and be covered now.
+        let is_first = last.op.after.covers(&set.pruned_writes);
+        if is_first && later().all(|entry| !was_seen(&entry)) && last.has_executed() {
             return;
         }
         let again = later().filter(|entry| {

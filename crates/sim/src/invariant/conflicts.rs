@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use cheops_replica::{Footprint, MetaId, OpId, Operation, Verb};
 
+use super::life::Life;
 use crate::World;
 
 pub fn check(world: &mut World, main: usize, meta: &MetaId) {
@@ -19,12 +20,13 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
     let Some(operations) = world.oracle.operations.get(meta) else {
         return;
     };
+    let life = Life::of(operations);
     let mut expected: BTreeSet<OpId> = BTreeSet::new();
     for a in operations.values() {
         for b in operations.values() {
             let concurrent = a.id != b.id && !a.after.includes(&b.id) && !b.after.includes(&a.id);
             let both = a.verb.is_for_application() && b.verb.is_for_application();
-            if concurrent && both && loses(a, b) {
+            if concurrent && both && loses(&life, a, b) {
                 expected.insert(a.id.clone());
             }
         }
@@ -59,17 +61,31 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
 }
 
 /// Whether `a` loses against the concurrent `b`.
-fn loses(a: &Operation, b: &Operation) -> bool {
+fn loses(life: &Life<'_>, a: &Operation, b: &Operation) -> bool {
     let adds = |op: &Operation| matches!(op.verb, Verb::Action { commutes: true, .. });
     match (&a.verb, &b.verb) {
-        (Verb::Delete, _) => false,
-        (_, Verb::Delete) => true,
+        // A create that the delete's origin had not seen is somebody else's.
+        (Verb::Delete, _) | (Verb::Create(_), Verb::Delete) => false,
+        (_, Verb::Delete) => life.births(a).iter().any(|create| b.after.includes(create)),
+        // Who wrote after the end of the other one takes nothing from it.
+        _ if is_over(life, a, b) || is_over(life, b, a) => false,
         _ if adds(a) && adds(b) => false,
         _ => {
             let a_first = (a.time, &a.id.author.site) < (b.time, &b.id.author.site);
             a_first && !names(&a.touches).is_disjoint(&names(&b.touches))
         }
     }
+}
+
+/// Whether nothing is left of an operation where another one was written.
+fn is_over(life: &Life<'_>, op: &Operation, at: &Operation) -> bool {
+    let births = life.births(op);
+    let alive = life.alive(&at.after);
+    let is_update = !matches!(op.verb, Verb::Create(_));
+    is_update
+        && births
+            .iter()
+            .all(|create| at.after.includes(create) && !alive.contains(create))
 }
 
 pub(super) fn names(footprint: &Footprint) -> BTreeSet<String> {

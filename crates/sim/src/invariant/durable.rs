@@ -34,6 +34,8 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
             .and_then(|node| node.set(meta))
             .is_some_and(|set| set.standing() == Standing::Left);
         let excused = world.oracle.yielded.contains(meta)
+            // The side that went on lost its disk, and knows nothing of it.
+            || (world.oracle.forced.contains(meta) && !world.oracle.lost.is_empty())
             || world.oracle.lost.contains(&id.author.site)
             || (has_left && !world.oracle.lost.is_empty())
             || (world.oracle.forced.contains(meta) && (is_conflict || is_dismissed || is_record));

@@ -42,6 +42,7 @@ pub fn check(world: &mut World, at: usize, meta: &MetaId, execution: &Execution)
         || plan.set_back
         || plan.has_small_log()
         || world.oracle.adopted.contains_key(meta)
+        || world.oracle.meddled.contains(meta)
         || world.oracle.reasons.contains(meta);
     if !has_reason {
         let site = world.nodes[at].name.clone();

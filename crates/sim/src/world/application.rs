@@ -1,9 +1,9 @@
 //! Requests to the applications, which are slow, fail, or say nothing.
 
-use cheops_replica::{Attempt, Event, Execution, Form, LocalId, MetaId, Recognise};
+use cheops_replica::{Attempt, Event, Execution, Form, LocalId, MetaId, Recognise, Work};
 
 use super::{Happening, World};
-use crate::{Change, invariant};
+use crate::{Change, Chosen, invariant};
 
 impl World {
     /// Decides what becomes of a request.
@@ -13,12 +13,19 @@ impl World {
             self.oracle.open.insert((at, execution.token));
         }
         let life = self.nodes[at].life;
-        let slow = self.rng.chance(100);
+        let slow = self.rng.chance(100) || self.plan.twists.slow == Some(at);
+        self.check_conditions(at, set, &execution);
         let effect_ms = self.now_ms + self.rng.between(1, if slow { 300 } else { 30 });
         let answer_ms = effect_ms + self.rng.between(1, if slow { 300 } else { 30 });
         let refusal = self.refusal(at, set, &execution);
         let mut instead = None;
         let mut reaches = true;
+        if let Form::Create { request } | Form::Remake { request, .. } | Form::Repeat { request, .. } =
+            &execution.form
+            && !self.has_payload(at, &request.body)
+        {
+            return self.answer(at, life, set, &execution, Attempt::NotSent, answer_ms);
+        }
         if !self.healed {
             if let Some(status) = refusal {
                 (instead, reaches) = (Some(answered(status)), false);
@@ -51,6 +58,21 @@ impl World {
         }
     }
 
+    /// A write that demands something is never tried without that, also not after a crash.
+    fn check_conditions(&mut self, at: usize, set: &MetaId, execution: &Execution) {
+        let job = self.nodes[at].set(set).and_then(|set| set.job());
+        let is_accepting = job.is_some_and(|job| matches!(job.work, Work::Accept { .. }));
+        let is_conditional = self.oracle.conditional.contains(&execution.token);
+        if is_conditional && is_accepting != execution.conditions.is_some() {
+            let site = &self.nodes[at].name;
+            let what = format!(
+                "conditions: {:?} of {set} is tried at {site} with {:?}",
+                execution.token, execution.conditions
+            );
+            self.oracle.violation(what);
+        }
+    }
+
     /// A status with which this application refuses an operation.
     fn refusal(&mut self, at: usize, set: &MetaId, execution: &Execution) -> Option<u16> {
         let accepting = matches!(
@@ -67,6 +89,11 @@ impl World {
             Form::Overwrite { .. } | Form::CreateFrom { .. } | Form::Delete { .. }
         ) {
             return None;
+        }
+        let odd = self.plan.twists.odd && self.rng.chance(60);
+        if odd && !matches!(execution.form, Form::Remake { .. }) {
+            let is_create = matches!(execution.form, Form::Create { .. });
+            return Some(if is_create { 409 } else { 307 });
         }
         if accepting {
             return self.rng.chance(50).then_some(422);
@@ -91,7 +118,12 @@ impl World {
         answer_ms: u64,
     ) {
         let part = self.part_in(at, set, execution);
-        let own = self.nodes[at].app.execute(at, set.as_str(), execution, part);
+        let chosen = Chosen {
+            name: set.as_str(),
+            is_named: self.plan.twists.named,
+            is_odd: self.plan.twists.odd,
+        };
+        let own = self.nodes[at].app.execute(at, chosen, execution, part);
         invariant::once::check(self, at, execution.token);
         self.answer(at, life, set, execution, instead.unwrap_or(own), answer_ms);
     }

@@ -1,6 +1,6 @@
 //! What an agent does with the engine: step, commit, release — and crash at every moment between.
 
-use cheops_replica::{Context, Draft, Effect, Event, MetaId, Need, Set, Site, create, step};
+use cheops_replica::{Context, Draft, Effect, Event, MetaId, Need, Set, Site, Standing, Verb, create, step};
 
 use super::{Happening, World};
 use crate::{Mutant, Node, invariant, rules::DiskRules};
@@ -16,6 +16,13 @@ impl World {
     }
 
     pub(super) fn create(&mut self, at: usize, meta: &MetaId, draft: Draft) {
+        if let Some(set) = self.nodes[at].set(meta).filter(|_| self.nodes[at].up) {
+            // A name that has a set: it is made again, or the application says that it is taken.
+            if is_usable(set, &draft) {
+                self.drive(at, meta, Event::Request(draft));
+            }
+            return;
+        }
         if self.nodes[at].up {
             self.transact(at, meta, |site, slot, context| {
                 let (set, effects) = create(site, meta, draft, context);
@@ -68,6 +75,8 @@ impl World {
             node.disk.sets.extend(slot.map(|set| (meta.clone(), set)));
         }
         self.tell_commit(at, meta);
+        invariant::promises::committed(self, at, meta, &effects);
+        self.keep_payloads(at, meta);
         invariant::committed(self, at, meta, before.as_ref());
         self.schedule_wake(at, meta);
         if self.crashes() {
@@ -165,6 +174,16 @@ impl World {
             },
         );
     }
+}
+
+/// Whether a create can be an operation of a set that is here already: the agent's own rule.
+fn is_usable(set: &Set, draft: &Draft) -> bool {
+    let Verb::Create(birth) = &draft.verb else {
+        return false;
+    };
+    let is_first_list =
+        set.members().keys().eq(&birth.sites) && birth.sites.iter().all(|site| !set.has_moved(site));
+    set.standing() == Standing::Member && (!set.is_deleted() || is_first_list)
 }
 
 pub(super) fn reload(node: &mut Node) {

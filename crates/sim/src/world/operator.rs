@@ -1,6 +1,6 @@
 //! The heal phase: everything works again, and an operator does what only operators can.
 
-use cheops_replica::{Event, MetaId, OpId, Phase, Secret, Set, Standing, State, Verb, Why};
+use cheops_replica::{Event, LocalId, MetaId, OpId, Phase, Secret, Set, Standing, State, Verb, Why};
 
 use super::{Happening, World};
 use crate::{Node, describe, rules::must_wait};
@@ -65,9 +65,15 @@ impl World {
         for at in 0..self.nodes.len() {
             self.say_hello(at);
         }
-        let has_reason = !self.oracle.set_back.is_empty();
-        for meta in self.sets().into_iter().filter(|_| has_reason && round == 2) {
-            if let Some(main) = self.main_node(&meta) {
+        for meta in self.sets().into_iter().filter(|_| round == 2) {
+            if self.oracle.meddled.contains(&meta) {
+                // The walk of each agent comes by.
+                for at in 0..self.nodes.len() {
+                    self.drive(at, &meta, Event::Check);
+                }
+            } else if !self.oracle.set_back.is_empty()
+                && let Some(main) = self.main_node(&meta)
+            {
                 self.drive(main, &meta, Event::Check);
             }
         }
@@ -134,6 +140,7 @@ impl World {
             for meta in sets {
                 self.settle(at, &meta);
                 self.bring_credentials(at, &meta);
+                self.claim(at, &meta);
                 self.delete_children(at, &meta);
             }
         }
@@ -159,7 +166,7 @@ impl World {
     }
 
     /// The operator looks into the application and tells the truth.
-    fn settle(&mut self, at: usize, meta: &MetaId) {
+    pub(crate) fn settle(&mut self, at: usize, meta: &MetaId) {
         let node = &self.nodes[at];
         let Some(token) = node.disk.sets.get(meta).and_then(Set::token_in_doubt) else {
             return;
@@ -168,6 +175,23 @@ impl World {
         let local = node.app.made.get(&token).cloned();
         self.oracle.open.remove(&(at, token));
         self.drive(at, meta, Event::Settle { executed, local });
+    }
+
+    /// The name is held by a resource that the agent does not know: what a lost disk had made. The operator says that
+    /// it is the replica.
+    fn claim(&mut self, at: usize, meta: &MetaId) {
+        let node = &self.nodes[at];
+        let is_taken = |set: &&Set| set.local().is_none() && set.degraded().is_some();
+        let name = node
+            .set(meta)
+            .filter(is_taken)
+            .and_then(|set| set.record().name.clone());
+        let Some(local) = name.map(|name| LocalId::new(&name)) else {
+            return;
+        };
+        if self.oracle.lost.contains(&node.name) && node.app.resources.contains_key(&local) {
+            self.drive(at, meta, Event::Claim { local });
+        }
     }
 
     fn bring_credentials(&mut self, at: usize, meta: &MetaId) {

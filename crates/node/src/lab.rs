@@ -192,6 +192,7 @@ impl Lab {
                 has_moved: false,
                 begun: Some(1),
                 held_hash: 0,
+                deleted_ms: None,
             },
         };
         let meta = meta.to_owned();

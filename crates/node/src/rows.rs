@@ -52,6 +52,9 @@ pub(crate) struct Head {
     /// Of what this site holds of it, to be compared with what others do.
     #[serde(default)]
     pub(crate) held_hash: u128,
+    /// When it was deleted; none while it is not.
+    #[serde(default)]
+    pub(crate) deleted_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -234,6 +237,7 @@ pub(crate) fn set_row(read: &impl Read, here: &SiteName, kept: &Kept) -> Result<
             has_moved: first.is_some_and(|first| set.has_moved(first)),
             begun: kept.begun,
             held_hash: held_hash(&record.meta, set.held()),
+            deleted_ms: set.deleted_ms(),
         },
     })
 }

@@ -45,6 +45,7 @@ pub(crate) struct Upkeep {
     scans: Semaphore,
     compared: AtomicU64,
     walks: AtomicU64,
+    expired: AtomicU64,
     exchanges: AtomicU64,
     disagreed: AtomicU64,
 }
@@ -56,6 +57,7 @@ impl Default for Upkeep {
             scans: Semaphore::new(1),
             compared: AtomicU64::default(),
             walks: AtomicU64::default(),
+            expired: AtomicU64::default(),
             exchanges: AtomicU64::default(),
             disagreed: AtomicU64::default(),
         }
@@ -81,6 +83,7 @@ impl fmt::Display for Upkeep {
         let counters = [
             ("comparisons_begun_total", &self.compared),
             ("comparison_walks_total", &self.walks),
+            ("tombstones_expired_total", &self.expired),
             ("range_exchanges_total", &self.exchanges),
             ("range_disagreements_total", &self.disagreed),
         ];

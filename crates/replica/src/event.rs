@@ -40,6 +40,8 @@ pub enum Event {
     PeerReset { site: SiteName, incarnation: u64 },
     /// The payload of operations is here and synced, or is found to be missing.
     Payload { hash: [u8; 32], is_here: bool },
+    /// What was deleted before this time is to be forgotten, if all sites have executed that and nothing is left of it.
+    Expire { before_ms: u64 },
     /// An operator, or the clock of the agent, wants the replicas compared, and those that differ repaired.
     Check,
     /// An operator has found out what became of the execution in doubt.

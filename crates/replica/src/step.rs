@@ -108,6 +108,7 @@ impl<'s> Step<'s> {
                 self.set.check = false;
                 self.set.want_comparison();
             }
+            Event::Expire { before_ms } => self.expire(before_ms),
             Event::Settle { executed, local } => self.settle(executed, local),
             Event::Credential {
                 operation,

@@ -161,6 +161,9 @@ limits! {
     set_conflicts_max / SetConflicts: usize = 256, "none: the oldest conflict is dropped, and `cheops replicas show` says how many were";
     /// What one set's log may hold for sites that are away.
     log_max_bytes / LogBytes: u64 = 64 * 1024 * 1024, "none: an absent site gets the resource's state instead";
+    /// How long it is remembered that a resource was deleted, once all its sites know. A store that is set back further
+    /// than this brings the resource back.
+    tombstone_keep_s / TombstoneKeep: u64 = 30 * 24 * 3_600, "none: what was deleted is forgotten, and counted";
     /// Replica sets per second that a site begins to compare without anyone asking; 0 turns it off.
     compare_sets_per_s / CompareRate: usize = 10, "none: the others follow in the next second";
     /// Time from the beginning of one walk over all sets, which are compared on the way, to the next.

@@ -43,6 +43,7 @@ fn lab(sets: &[Known<'_>]) -> Lab {
                 has_moved: false,
                 begun: Some(1),
                 held_hash: 0,
+                deleted_ms: None,
             },
         };
         let meta = set.meta.to_owned();

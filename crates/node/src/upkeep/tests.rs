@@ -39,8 +39,9 @@ fn one_member_begins_a_comparison_and_no_more_than_the_rate_are_begun() {
         hold(&lab, &format!("alone{number}"), 1, &["a"]);
     }
     let read = lab.core.store.read().unwrap();
-    let go =
-        |here: &str, up: &BTreeSet<SiteName>, after, rate| page(&read, after, &site(here), up, rate).unwrap();
+    let go = |here: &str, up: &BTreeSet<SiteName>, after, rate| {
+        page(&read, after, &site(here), up, rate, 0).unwrap()
+    };
     let all = up(&["a", "b", "c"]);
     let first = go("a", &all, None, 3);
     assert_eq!(first.chosen, ["shared0", "shared1", "shared2"].map(MetaId::new));

@@ -34,6 +34,8 @@ pub(super) struct Walk {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Page {
     pub(super) chosen: Vec<MetaId>,
+    /// Deleted, and long ago.
+    pub(super) expired: Vec<MetaId>,
     /// None at the end.
     pub(super) after: Option<String>,
 }
@@ -61,9 +63,12 @@ impl Walk {
         let (after, up, here) = (self.after.clone(), up.clone(), Arc::clone(core));
         let page = spawn_blocking(move || {
             let read = here.store.read()?;
-            page(&read, after, &here.site, &up, rate)
+            let keep_ms = here.surroundings.limits().tombstone_keep_s.saturating_mul(1_000);
+            let before_ms = here.surroundings.now_ms().saturating_sub(keep_ms);
+            let page = page(&read, after, &here.site, &up, rate, before_ms)?;
+            Ok::<_, Error>((page, before_ms))
         });
-        let page = match page.await {
+        let (page, before_ms) = match page.await {
             Ok(Ok(page)) => page,
             Ok(Err(error)) => return warn!(%error, "sets cannot be read to be compared"),
             Err(_) => return,
@@ -74,12 +79,32 @@ impl Walk {
         let chosen = page.chosen.len() as u64;
         core.upkeep.compared.fetch_add(chosen, Ordering::Relaxed);
         core.engine.tell_each(page.chosen, &Event::Check).await;
+        expire(core, page.expired, before_ms).await;
         self.after = page.after;
         if self.after.is_none() {
             core.upkeep.walks.fetch_add(1, Ordering::Relaxed);
             self.begun = None;
             self.next_at = begun + pause(core);
         }
+    }
+}
+
+/// Lets sets that were deleted long ago be forgotten. Where something is left of one, such as a conflict, it stays.
+async fn expire(core: &Arc<Core>, expired: Vec<MetaId>, before_ms: u64) {
+    if expired.is_empty() {
+        return;
+    }
+    let event = Event::Expire { before_ms };
+    core.engine.tell_each(expired.clone(), &event).await;
+    let here = Arc::clone(core);
+    let gone = spawn_blocking(move || {
+        let read = here.store.read()?;
+        let is_gone = |meta: &&MetaId| rows::row(&read, meta).is_ok_and(|row| row.is_none());
+        Ok::<_, Error>(expired.iter().filter(is_gone).count())
+    });
+    if let Ok(Ok(gone)) = gone.await {
+        core.upkeep.expired.fetch_add(gone as u64, Ordering::Relaxed);
+        (0..gone).for_each(|_| Limit::TombstoneKeep.hit());
     }
 }
 
@@ -94,12 +119,14 @@ pub(super) fn page(
     here: &SiteName,
     up: &BTreeSet<SiteName>,
     rate: usize,
+    before_ms: u64,
 ) -> Result<Page, Error> {
     let span = after.map_or_else(Span::all, |after| Span::all().after(&after));
     let rows = read.scan::<Sets>(&span, LOOKED_AT_MAX)?;
     let is_end = rows.len() < LOOKED_AT_MAX;
     let mut page = Page {
         chosen: Vec::new(),
+        expired: Vec::new(),
         after: None,
     };
     for (key, row) in rows {
@@ -107,6 +134,13 @@ pub(super) fn page(
             return Ok(page);
         }
         let meta = MetaId::new(&key);
+        if row
+            .head
+            .deleted_ms
+            .is_some_and(|deleted_ms| deleted_ms < before_ms)
+        {
+            page.expired.push(meta.clone());
+        }
         // What has something left to do is looked after already.
         if begins(&row.head, up) == Some(here) && !rows::is_unsettled(read, &meta)? {
             page.chosen.push(meta);

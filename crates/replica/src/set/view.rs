@@ -75,6 +75,11 @@ impl Set {
         self.deleted.is_some()
     }
 
+    /// When it was deleted, by the clock of whoever wrote last; none while it is not.
+    pub fn deleted_ms(&self) -> Option<u64> {
+        self.deleted.as_ref().map(|_| self.time.millis)
+    }
+
     /// The site that accepted the last operation for the application.
     pub fn last_writer(&self) -> Option<&SiteName> {
         self.last.as_ref().map(|last| &last.id.author.site)
@@ -114,6 +119,11 @@ impl Set {
 
     pub fn conflicts(&self) -> impl Iterator<Item = &Conflict> {
         self.conflicts.values()
+    }
+
+    /// Conflicts that an operator has dealt with and that somebody may still find.
+    pub fn dismissed(&self) -> impl Iterator<Item = &OpId> {
+        self.dismissed.iter()
     }
 
     /// How many conflicts this site has dropped because there were too many.

@@ -1,7 +1,9 @@
 //! What nobody needs any more.
 
+use std::collections::BTreeSet;
+
 use super::Step;
-use crate::{Cause, Rank, Vector};
+use crate::{Cause, Effect, OpId, Rank, Vector, Verb};
 
 impl Step<'_> {
     /// Drops operations, with payload and credential, that are stable: executed everywhere, and nothing
@@ -33,6 +35,7 @@ impl Step<'_> {
             self.drop_entry(&rank);
         }
         self.prune_backlog();
+        self.forget_dismissed();
     }
 
     /// Beyond the bound, what only absent sites still need goes too: they get a snapshot. What no other
@@ -58,6 +61,47 @@ impl Step<'_> {
             }
             self.drop_entry(&rank);
             excess = excess.saturating_sub(bytes);
+        }
+    }
+
+    /// Forgets a resource that was deleted long ago. Nobody asks for it any more; only a store that is set back to a
+    /// time before that would still speak of it, and bring it back.
+    pub(super) fn expire(&mut self, before_ms: u64) {
+        let is_old = self
+            .set
+            .deleted_ms()
+            .is_some_and(|deleted_ms| deleted_ms < before_ms);
+        let is_over = self.set.is_settled(self.site.name()) && self.set.local.is_none();
+        if is_old && is_over && self.set.conflicts.is_empty() && self.set.log.values().next().is_none() {
+            self.effects.push(Effect::Forget);
+        }
+    }
+
+    /// That a conflict was dealt with has to be known as long as somebody may still find it: until its operation
+    /// and the word that it was dismissed have executed everywhere.
+    fn forget_dismissed(&mut self) {
+        /// Of conflicts that the set itself has no operations of: those of sites that were removed.
+        const DISMISSED_MAX: usize = 1_024;
+        if self.set.dismissed.is_empty() {
+            return;
+        }
+        let set = &*self.set;
+        let is_told = |loser: &OpId| {
+            let mut kept = set.log.values().map(|entry| &entry.op.verb);
+            kept.any(|verb| matches!(verb, Verb::Dismiss { loser: of } if of == loser))
+        };
+        let is_open = |loser: &OpId| !set.pruned.includes(loser) || is_told(loser);
+        let mut open: BTreeSet<_> = set
+            .dismissed
+            .iter()
+            .filter(|loser| is_open(loser))
+            .cloned()
+            .collect();
+        while open.len() > DISMISSED_MAX {
+            open.pop_first();
+        }
+        if open.len() != self.set.dismissed.len() {
+            self.set.dismissed = open;
         }
     }
 

@@ -292,6 +292,11 @@ impl Step<'_> {
             _ => None,
         };
         let Some((token, recognise, form, credential)) = self.order(&job.work) else {
+            // There is nothing here to do it to.
+            if let Work::Accept { op, answered, .. } = job.work.clone() {
+                let answer = crate::Answer::NotHere(crate::Reason::NoReplica);
+                return self.dropped(&op, answered, answer);
+            }
             self.set.job = None;
             return;
         };

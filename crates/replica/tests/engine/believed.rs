@@ -305,3 +305,83 @@ fn what_ended_in_an_earlier_life_is_not_settled_again() {
         assert!(lab.set(at).local().is_some() && lab.set(at).degraded().is_none());
     }
 }
+
+#[test]
+fn what_was_deleted_long_ago_is_forgotten_once_all_know() {
+    let mut lab = Lab::created(&["a", "b"]);
+    let draft = lab.draft(Verb::Delete, Footprint::Whole, Recognise::Nothing);
+    let shipped = lab.write("a", draft);
+    let later = lab.now_ms + 1;
+    // The other site has not heard of it.
+    let asked = lab.step("a", Event::Expire { before_ms: later });
+    assert!(!asked.forgets);
+    lab.settle(shipped);
+    let asked = lab.step("a", Event::Expire { before_ms: 1 });
+    assert!(!asked.forgets, "it is too young");
+    let asked = lab.step("a", Event::Expire { before_ms: later });
+    assert!(asked.forgets);
+    let mut lab = Lab::created(&["a", "b"]);
+    let asked = lab.step("a", Event::Expire { before_ms: u64::MAX });
+    assert!(!asked.forgets, "it is not deleted");
+}
+
+#[test]
+fn dismissed_conflicts_are_not_remembered_for_ever() {
+    let mut lab = Lab::created(&["a", "b"]);
+    for _ in 0..5 {
+        let (x, y) = (lab.replace(), lab.replace());
+        let (from_a, from_b) = (lab.write("a", x), lab.write("b", y));
+        for (to, asked) in [("b", from_a), ("a", from_b)] {
+            for (_, message) in asked.sent {
+                let next = lab.step(to, Event::Message(message));
+                lab.settle_at(to, next);
+            }
+        }
+        let loser = lab.set("a").conflicts().next().unwrap().loser.id.clone();
+        let dismiss = lab.record(Verb::Dismiss { loser });
+        let told = lab.step("a", Event::Request(dismiss));
+        lab.settle_at("a", told);
+    }
+    for at in ["a", "b"] {
+        assert_eq!(lab.set(at).conflicts().count(), 0, "{at}");
+        assert!(lab.set(at).dismissed().count() <= 1, "{at}");
+    }
+}
+
+#[test]
+fn one_write_under_two_numbers_executes_once() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    let draft = lab.action();
+    let asked = lab.step("a", Event::Request(draft));
+    let copy = lab.sites["a"].clone();
+    let to_b = |asked: Asked| {
+        let sent = asked.sent.into_iter().filter(|(to, _)| to == "b");
+        sent.map(|(_, message)| message).collect::<Vec<_>>()
+    };
+    let shipped = lab.answer("a", &asked, 200);
+    let mut executed = 0;
+    for message in to_b(shipped) {
+        let asked = lab.step("b", Event::Message(message));
+        executed += asked.execute.len();
+        if !asked.execute.is_empty() {
+            lab.answer("b", &asked, 200);
+        }
+    }
+    assert_eq!(executed, 1);
+    // The store of `a` is as it was while its application executed it. An operator settles it, under another number.
+    let (site, set) = copy;
+    lab.sites.insert("a", (site.started(77), set));
+    lab.step("a", Event::Resume);
+    let (executed, local) = (true, None);
+    let shipped = lab.step("a", Event::Settle { executed, local });
+    for message in to_b(shipped) {
+        let asked = lab.step("b", Event::Message(message));
+        assert!(asked.execute.is_empty(), "b executes it a second time");
+    }
+    let numbers = |lab: &Lab| {
+        let log = lab.set("b").log().map(|entry| entry.op.token).collect::<Vec<_>>();
+        log.len()
+    };
+    assert!(numbers(&lab) >= 2, "both numbers are known");
+    assert_eq!(lab.set("b").held(), lab.set("b").done());
+}

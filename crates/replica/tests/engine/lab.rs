@@ -31,6 +31,8 @@ pub(crate) struct Asked {
     pub(crate) answers: Vec<Answer>,
     /// Callers that are to hear how far their writes are.
     pub(crate) progress: Vec<Token>,
+    /// The set is to be forgotten.
+    pub(crate) forgets: bool,
 }
 
 pub(crate) fn name(text: &str) -> SiteName {
@@ -56,6 +58,7 @@ fn asked(effects: Vec<Effect>) -> Asked {
             Effect::Read { ticket, .. } => asked.read.push(ticket),
             Effect::Answer { answer, .. } => asked.answers.push(answer),
             Effect::Progress { token, .. } => asked.progress.push(token),
+            Effect::Forget => asked.forgets = true,
             _ => {}
         }
     }

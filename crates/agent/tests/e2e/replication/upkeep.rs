@@ -5,9 +5,9 @@ use std::{fs, path::Path};
 use http::Method;
 use serde_json::json;
 
-use crate::harness::{Call, Mesh, get, until};
+use crate::harness::{Call, Mesh, delete, get, until};
 
-use super::support::{BOTH, replicate_item, rows};
+use super::support::{BOTH, WAIT, replicate_item, rows};
 
 #[tokio::test]
 async fn a_replica_that_was_changed_past_the_agents_is_found_and_mended() {
@@ -30,6 +30,38 @@ async fn a_replica_that_was_changed_past_the_agents_is_found_and_mended() {
         0,
         "one of the two begins"
     );
+}
+
+#[tokio::test]
+async fn what_was_deleted_long_ago_is_forgotten_everywhere() {
+    let mesh = Mesh::of(2)
+        .limit("compare_every_s", 1)
+        .limit("tombstone_keep_s", 1)
+        .start()
+        .await;
+    let made = replicate_item(&mesh, 1, "bolt", BOTH).await;
+    let kept = replicate_item(&mesh, 2, "nut", BOTH).await;
+    delete(mesh.b(2), &made.path())
+        .header("prefer", WAIT)
+        .await
+        .is(204);
+    for site in [1, 2] {
+        until("the tombstone is gone", async || {
+            let (status, _) = mesh.site(site).look(&format!("/v1/replicas/{}", made.set)).await;
+            status == 404
+        })
+        .await;
+        assert!(mesh.site(site).metric("cheops_tombstones_expired_total").await > 0);
+        assert!(
+            kept.replica(&mesh, site).await.is_some(),
+            "what is not deleted stays"
+        );
+        assert_eq!(
+            rows(&mesh, site, "B", "items").await.len(),
+            1,
+            "it does not come back"
+        );
+    }
 }
 
 #[tokio::test]

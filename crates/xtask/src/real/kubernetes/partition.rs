@@ -1,6 +1,6 @@
 //! Writes at several sites while none of them can reach another.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 
 use super::{Scenario, Sites};
@@ -15,6 +15,11 @@ pub(super) const SCENARIOS: &[Scenario<Sites>] = &[
         name: "three-writers-one-refused",
         shows: "the same where the API refuses one of the writes: its caller is told, the others converge",
         play: one_refused,
+    },
+    Scenario {
+        name: "one-name-twice",
+        shows: "two users apply one new name at two sites while cut: one resource, equal, the other version can be applied again",
+        play: one_name_twice,
     },
     Scenario {
         name: "away-100-changes",
@@ -128,6 +133,53 @@ fn one_refused(sites: &mut Sites) -> Result<String> {
     let losers = conflicts(sites)? - known;
     ensure!(losers == 1, "{losers} conflicts instead of 1");
     Ok("the refused write left nothing, the others merged, the image that lost is a conflict".to_owned())
+}
+
+fn one_name_twice(sites: &mut Sites) -> Result<String> {
+    const NS: &str = "one-name-twice";
+    sites.namespace(NS)?;
+    let known = conflicts(sites)?;
+    sites.mesh.cut()?;
+    for (site, image) in [(1, "nginx:1"), (2, "nginx:2")] {
+        sites
+            .cheops_kubectl(site, ["-n", NS, "apply", "-f", "-", SCOPE])
+            .input(deployment("twice", image, image.trim_start_matches("nginx:")))
+            .ok()?;
+    }
+    sites.mesh.heal()?;
+    sites.until_ok(&ALL, &key(NS, "twice"))?;
+    let is = |wanted: &'static str| move |deployment: &serde_json::Value| image(deployment) == wanted;
+    for site in ALL {
+        sites.until_is(site, NS, "deployment/twice", is("nginx:2"))?;
+    }
+    let result = sites.until_equal(&ALL, NS, "deployment/twice", &[])?;
+    ensure!(
+        result["metadata"]["labels"]["tier"] == "2",
+        "something of the earlier one is left: {result:#}"
+    );
+    let lost = conflicts(sites)? - known;
+    ensure!(lost == 1, "{lost} conflicts instead of 1");
+    // The version that lost is applied again, at a site that had neither.
+    let listed = sites.conflicts(3)?;
+    let loser = listed
+        .iter()
+        .filter_map(|conflict| conflict["id"].as_str())
+        .find(|id| id.contains(":Site1."));
+    let loser = loser.with_context(|| format!("no conflict of Site1: {listed:#?}"))?;
+    sites
+        .mesh
+        .site(3)
+        .cheops(["conflicts", "reapply", loser, "--credential", "-"])
+        .input("Authorization: Bearer admin-token\n".to_owned())
+        .ok()?;
+    for site in ALL {
+        sites.until_is(site, NS, "deployment/twice", is("nginx:1"))?;
+    }
+    sites.until_equal(&ALL, NS, "deployment/twice", &[])?;
+    // And deleted for good, wherever it was made.
+    sites.kubectl(2, ["-n", NS, "delete", "deployment/twice"]).ok()?;
+    sites.until_gone(&ALL, NS, "deployment/twice")?;
+    Ok("one deployment, nginx:2 everywhere; nginx:1 applied again from Site3".to_owned())
 }
 
 fn image(deployment: &serde_json::Value) -> String {

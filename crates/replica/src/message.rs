@@ -134,8 +134,8 @@ pub struct Snapshot {
     pub state: Option<Vec<u8>>,
     pub deleted: Option<OpId>,
     /// The creates in `at` that no delete in `at` covers.
-    #[serde(default)]
-    pub creates: BTreeSet<OpId>,
+    #[serde(default, with = "crate::pairs")]
+    pub creates: BTreeMap<OpId, Token>,
     /// Why the sender's replica is not what it should be: what begins from it is not either.
     #[serde(default)]
     pub degraded: Option<Degraded>,

@@ -93,8 +93,9 @@ pub struct Set {
     /// The delete, once it has executed here and until the resource is made anew.
     pub(crate) deleted: Option<OpId>,
     /// Of the creates in `done`, those that no delete in `done` covers. What is written now is written on these.
-    #[serde(default)]
-    pub(crate) creates: BTreeSet<OpId>,
+    /// Each with its request, as a store that was set back may number one twice.
+    #[serde(default, with = "crate::pairs")]
+    pub(crate) creates: BTreeMap<OpId, Token>,
     /// In the order of the set.
     pub(crate) log: Log,
     pub(crate) held: Vector,
@@ -241,7 +242,7 @@ impl Set {
             born: None,
             degraded: None,
             deleted: None,
-            creates: BTreeSet::new(),
+            creates: BTreeMap::new(),
             log: Log::default(),
             held: Vector::new(),
             done: Vector::new(),
@@ -365,7 +366,7 @@ impl Set {
         };
         let spare = std::mem::take(&mut last.spare);
         for division in std::iter::once(last).chain(spare) {
-            let is_left = |create: &OpId| self.creates.contains(create) || !self.done.includes(create);
+            let is_left = |create: &OpId| self.creates.contains_key(create) || !self.done.includes(create);
             if division.births.iter().any(is_left) {
                 self.choose_division(division);
             }

@@ -9,6 +9,7 @@ mod deny;
 mod docs;
 mod e2e;
 mod mutants;
+mod nightly;
 mod packages;
 mod real;
 mod repo;
@@ -48,6 +49,8 @@ enum Command {
     Sim(sim::Args),
     /// Break the replication engine's logic, one place at a time, and see that the simulator notices
     Mutants(mutants::Args),
+    /// Run the long forms of the suites: a million schedules, all mutants, ten minutes of faults, 200 kills
+    Nightly(nightly::Args),
     /// Kill agents under load and look for what was lost or made twice
     Torture(torture::Args),
     /// Disturb three sites under writes, heal them, and look whether they agree and nothing is lost
@@ -80,6 +83,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::E2e(args) => e2e::run(&repo, &args),
         Command::Sim(args) => sim::run(&repo, &args),
         Command::Mutants(args) => mutants::run(&repo, &args),
+        Command::Nightly(args) => nightly::run(&repo, &args),
         Command::Torture(args) => torture::run(&repo, &args),
         Command::Converge(args) => converge::run(&repo, &args),
         Command::Real(real) => real::run(&repo, real),

@@ -14,7 +14,9 @@
 //! come to the same, in whichever order they hear of it.
 
 use super::{Entry, Set, State, Why};
-use crate::{OpId, Operation, Vector, Verb};
+use std::collections::BTreeSet;
+
+use crate::{OpId, Operation, Token, Vector, Verb};
 
 impl Set {
     /// What the deletes have seen that are known here and that nothing but this site's own work holds up.
@@ -34,7 +36,7 @@ impl Set {
     /// Whether nothing is left of an operation once the deletes have executed.
     pub(crate) fn is_covered_by(&self, deletes: &[&Vector], op: &Operation) -> bool {
         let goes = |create: &OpId| {
-            let is_gone = self.done.includes(create) && !self.creates.contains(create);
+            let is_gone = self.done.includes(create) && !self.creates.contains_key(create);
             is_gone || deletes.iter().any(|after| after.includes(create))
         };
         match &op.verb {
@@ -52,15 +54,27 @@ impl Set {
         self.is_covered_by(&[], op)
     }
 
+    /// Takes note of a create under a second number: it lives as long as the first.
+    pub(crate) fn note_twin(&mut self, op: &Operation) {
+        if self.creates.values().any(|token| *token == op.token) {
+            self.creates.insert(op.id.clone(), op.token);
+        }
+    }
+
     /// Takes note of a create or a delete that has its outcome.
     pub(crate) fn note_life(&mut self, op: &Operation) {
         match &op.verb {
             Verb::Create(_) => {
-                self.creates.insert(op.id.clone());
+                self.creates.insert(op.id.clone(), op.token);
                 self.deleted = None;
             }
             Verb::Delete => {
-                self.creates.retain(|create| !op.after.includes(create));
+                let covered = self
+                    .creates
+                    .iter()
+                    .filter(|(create, _)| op.after.includes(create));
+                let covered: BTreeSet<_> = covered.map(|(_, token)| *token).collect();
+                self.creates.retain(|_, token| !covered.contains(token));
                 if self.creates.is_empty() {
                     self.deleted = Some(op.id.clone());
                 }
@@ -71,6 +85,10 @@ impl Set {
 
     /// Whether a create stays when a delete has executed.
     pub(crate) fn survives(&self, delete: &Operation) -> bool {
-        self.creates.iter().any(|create| !delete.after.includes(create))
+        let is_covered = |token: &Token| {
+            let mut twins = self.creates.iter().filter(|(_, of)| *of == token);
+            twins.any(|(create, _)| delete.after.includes(create))
+        };
+        self.creates.values().any(|token| !is_covered(token))
     }
 }

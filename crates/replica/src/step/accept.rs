@@ -173,7 +173,7 @@ impl Step<'_> {
             age: self.site.next_age(),
             after: self.set.done.clone(),
             births: if verb.is_for_application() {
-                self.set.creates.clone()
+                self.set.creates.keys().cloned().collect()
             } else {
                 BTreeSet::new()
             },

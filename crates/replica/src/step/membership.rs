@@ -172,6 +172,8 @@ impl Step<'_> {
         }
         if self.has_left() {
             self.set.standing = Standing::Left;
+            // What was promised here has its end too.
+            self.refuse_queue();
         }
     }
 

@@ -95,6 +95,7 @@ impl Step<'_> {
             self.degrade(Some(id.clone()), status, said);
             if let Some(entry) = self.set.entry_mut(id) {
                 entry.redo = false;
+                entry.state = State::Done(Outcome::Abandoned);
             }
         } else if !entry.is_done() && is_next {
             self.degrade(Some(id.clone()), status, said);

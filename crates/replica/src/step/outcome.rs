@@ -124,7 +124,13 @@ impl Step<'_> {
                     if was_in_doubt || status == 404 {
                         self.set.want_comparison();
                     }
-                    self.dropped(&op, answered, Answer::Refused { status });
+                    let answer = if was_in_doubt {
+                        let status = Some(status);
+                        Answer::Unknown { status }
+                    } else {
+                        Answer::Refused { status }
+                    };
+                    self.dropped(&op, answered, answer);
                 }
             },
             Attempt::NotSent if !was_in_doubt => {

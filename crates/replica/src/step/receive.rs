@@ -201,10 +201,16 @@ impl Step<'_> {
                 has_news = peer.learn_waits(report) | peer.learn_bare(report);
                 // Of one that has lost its store, this is what tells it about its own replica.
                 peer.local.clone_from(&report.local);
-                peer.degraded = report.degraded.clone().map(|degraded| Degraded {
+                let degraded = report.degraded.clone().map(|degraded| Degraded {
                     said: bounded(degraded.said),
                     ..degraded
                 });
+                if peer.degraded.is_some() != degraded.is_some() {
+                    // What it told of its replica before was of another state: taken together with this, a bad replica
+                    // would pass for a good one.
+                    peer.digest = None;
+                }
+                peer.degraded = degraded;
             }
         }
         peer.left |= report.left;
@@ -269,7 +275,9 @@ impl Step<'_> {
     /// Whether the clock of a site is known not to be too far ahead.
     pub(super) fn is_in_line(&self, site: &SiteName) -> bool {
         let peer = self.set.peers.get(site);
-        site == self.here() || peer.is_some_and(|peer| peer.in_line == Some(true))
+        // Of one that has left nothing more comes, and no word about its clock either.
+        let has_left = !self.set.members.contains_key(site);
+        has_left || site == self.here() || peer.is_some_and(|peer| peer.in_line == Some(true))
     }
 
     /// Puts operations into the log: those that are new, each after its author's earlier ones.

@@ -24,7 +24,9 @@ impl Step<'_> {
         if op.verb.is_for_application() && self.set.last.as_ref().is_none_or(|last| *last < op.rank()) {
             self.set.last = Some(op.rank());
         }
-        if !self.set.is_born_again(&op) {
+        if self.set.is_born_again(&op) {
+            self.set.note_twin(&op);
+        } else {
             self.set.note_life(&op);
         }
         if outcome != Outcome::Superseded && !self.set.is_covered(&op) {
@@ -67,11 +69,14 @@ impl Step<'_> {
         let set = &*self.set;
         let creates = set.log.values().rev();
         let last = creates
-            .filter(|entry| set.creates.contains(&entry.op.id))
+            .filter(|entry| set.creates.contains_key(&entry.op.id))
             .find(|entry| matches!(entry.op.verb, Verb::Create(_)));
         // A create that is no longer kept cannot be executed again. Of anything else that is not kept, nothing follows
         // one that is: it has executed everywhere, and so has all that comes before it.
-        let is_kept = set.creates.iter().all(|create| set.entry(create).is_some());
+        let is_kept = set.creates.values().all(|token| {
+            let mut kept = set.log.values();
+            kept.any(|entry| entry.op.token == *token)
+        });
         let Some(last) = last.filter(|_| is_kept) else {
             return self.set.want_comparison();
         };
@@ -111,10 +116,13 @@ impl Step<'_> {
         };
         entry.redo = false;
         let was_covered = entry.state == State::Done(Outcome::Covered);
-        if !entry.has_failed() && !was_covered {
+        let had_failed = entry.has_failed();
+        let before = std::mem::replace(&mut entry.state, State::Done(outcome));
+        // What had executed and is refused at its new place is missing from now on.
+        if !had_failed && !was_covered && !entry.has_failed() {
+            entry.state = before;
             return;
         }
-        entry.state = State::Done(outcome);
         let is_cause = |degraded: &Degraded| degraded.operation.as_ref() == Some(id);
         if outcome == Outcome::Executed && self.set.degraded.as_ref().is_some_and(is_cause) {
             // Something else that it could not execute may still be missing.
@@ -178,7 +186,7 @@ impl Step<'_> {
         }
     }
 
-    /// Some of what follows it in the order is no longer kept: it cannot be put in its place.
+    /// Some of what follows it in the order is no longer kept, or must not be executed again: it cannot be put in its place.
     pub(super) fn too_late(&mut self, op: &Operation) {
         self.conflict(op.clone(), Cause::TooLate);
         self.set.want_comparison();

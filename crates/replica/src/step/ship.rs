@@ -3,7 +3,7 @@
 use cheops_types::SiteName;
 
 use super::Step;
-use crate::{Carried, Content, Effect, Message, Report, Standing, Want};
+use crate::{Carried, Content, Effect, Message, OpId, Report, Standing, Want};
 
 impl Step<'_> {
     pub(super) fn ship(&mut self) {
@@ -27,7 +27,9 @@ impl Step<'_> {
         let owes = self.set.owes(site);
         let pruned = self.set.pruned.clone();
         let peer = self.set.peer(site);
-        if !peer.held.covers(&pruned) {
+        // What is no longer kept here cannot be sent, nor its payload to one that has only the operation.
+        let lacks = |id: &OpId| pruned.includes(id) && !peer.done.includes(id);
+        if !peer.held.covers(&pruned) || peer.bare.iter().any(lacks) {
             peer.needs_snapshot = true;
         }
         let due = owes && peer.resend_ms <= now_ms;

@@ -86,6 +86,8 @@ impl Step<'_> {
     pub(super) fn has_vanished(&mut self) {
         self.set.local = None;
         self.set.digest = None;
+        // What came of an earlier repair says nothing about the next replica.
+        self.set.repair = None;
         self.set.want_comparison();
         self.degrade(None, 404, None);
         self.moved();

@@ -152,10 +152,7 @@ impl Step<'_> {
             _ if !op.after.covers(&self.set.pruned_writes) => self.too_late(&op),
             _ => match self.place(&op) {
                 Place::Covered => self.conclude(id, Outcome::Covered),
-                Place::Impossible => {
-                    self.set.want_comparison();
-                    self.conclude(id, Outcome::Lost);
-                }
+                Place::Impossible => self.too_late(&op),
                 Place::Before(followers) => {
                     for follower in followers {
                         if let Some(entry) = self.set.entry_mut(&follower) {
@@ -301,6 +298,8 @@ impl Step<'_> {
             return;
         };
         if let Some(form) = form {
+            // Whatever becomes of it, what was read before says nothing any more.
+            self.set.digest = None;
             self.effects.push(Effect::Execute(Execution {
                 ticket,
                 token,

@@ -86,7 +86,8 @@ fn a_promise_in_doubt_is_answered_when_the_doubt_is_over() {
     lab.now_ms += lab.tuning.settle_ms;
     let again = lab.step("a", Event::Wake);
     let done = lab.answer("a", &again, 422);
-    assert!(matches!(done.answers[..], [Answer::Refused { status: 422 }]));
+    // It may have executed the first time: then it was refused for what it had done itself.
+    assert_eq!(done.answers, [Answer::Unknown { status: Some(422) }]);
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn loses(life: &Life<'_>, a: &Operation, b: &Operation) -> bool {
     match (&a.verb, &b.verb) {
         // A create that the delete's origin had not seen is somebody else's.
         (Verb::Delete, _) | (Verb::Create(_), Verb::Delete) => false,
-        (_, Verb::Delete) => life.births(a).iter().any(|create| b.after.includes(create)),
+        (_, Verb::Delete) => life.takes_any(b, &life.births(a)),
         // Who wrote after the end of the other one takes nothing from it.
         _ if is_over(life, a, b) || is_over(life, b, a) => false,
         _ if adds(a) && adds(b) => false,
@@ -79,13 +79,8 @@ fn loses(life: &Life<'_>, a: &Operation, b: &Operation) -> bool {
 
 /// Whether nothing is left of an operation where another one was written.
 fn is_over(life: &Life<'_>, op: &Operation, at: &Operation) -> bool {
-    let births = life.births(op);
-    let alive = life.alive(&at.after);
     let is_update = !matches!(op.verb, Verb::Create(_));
-    is_update
-        && births
-            .iter()
-            .all(|create| at.after.includes(create) && !alive.contains(create))
+    is_update && life.are_over(&life.births(op), &at.after)
 }
 
 pub(super) fn names(footprint: &Footprint) -> BTreeSet<String> {

@@ -24,7 +24,11 @@ impl World {
         };
         let others = self.nodes.iter().enumerate().filter(|(other, _)| *other != at);
         let has_replica = |node: &crate::Node| {
-            let set = node.set(meta).filter(|set| set.degraded().is_none());
+            let stays = |set: &&cheops_replica::Set| {
+                let me = set.members().get(&node.name);
+                me.is_some_and(|me| me.leaving.is_none()) && set.degraded().is_none()
+            };
+            let set = node.set(meta).filter(stays);
             let local = set.and_then(|set| set.local());
             local.is_some_and(|local| node.app.resources.contains_key(local))
         };

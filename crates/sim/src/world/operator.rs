@@ -66,15 +66,12 @@ impl World {
             self.say_hello(at);
         }
         for meta in self.sets().into_iter().filter(|_| round == 2) {
-            if self.oracle.meddled.contains(&meta) {
+            // An application may be at work on what a lost store had asked of it.
+            if self.oracle.meddled.contains(&meta) || !self.oracle.lost.is_empty() {
                 // The walk of each agent comes by.
                 for at in 0..self.nodes.len() {
                     self.drive(at, &meta, Event::Check);
                 }
-            } else if !self.oracle.set_back.is_empty()
-                && let Some(main) = self.main_node(&meta)
-            {
-                self.drive(main, &meta, Event::Check);
             }
         }
     }

@@ -150,6 +150,8 @@ pub struct Snapshot {
     pub log: Vec<Entry>,
     pub conflicts: Vec<Conflict>,
     pub dismissed: BTreeSet<OpId>,
+    #[serde(default)]
+    pub forgone: BTreeSet<OpId>,
     /// Of whoever let the receiver in, for the create of its replica.
     pub credential: Option<Secret>,
     /// What the receiver last called its own replica, in case it has forgotten.

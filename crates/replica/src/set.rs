@@ -118,6 +118,9 @@ pub struct Set {
     /// Conflicts that were dropped because there were too many.
     #[serde(default)]
     pub(crate) conflicts_dropped: u64,
+    /// Operations that the set goes on without, until they are dropped.
+    #[serde(default)]
+    pub(crate) forgone: BTreeSet<OpId>,
     /// Losers that an operator has dealt with.
     pub(crate) dismissed: BTreeSet<OpId>,
     pub(crate) peers: BTreeMap<SiteName, Peer>,
@@ -253,6 +256,7 @@ impl Set {
             begun: 0,
             conflicts: BTreeMap::new(),
             conflicts_dropped: 0,
+            forgone: BTreeSet::new(),
             dismissed: BTreeSet::new(),
             peers: BTreeMap::new(),
             job: None,

@@ -195,7 +195,8 @@ impl Site {
 
     /// Whether all sites that were ever heard of have confirmed the store since the start.
     pub(crate) fn have_all_confirmed(&self) -> bool {
-        !self.heard.is_empty() && self.heard.keys().all(|site| self.has_confirmed(site))
+        let mut others = self.heard.keys().filter(|site| **site != self.name).peekable();
+        others.peek().is_some() && others.all(|site| self.has_confirmed(site))
     }
 
     /// Whether a site has confirmed the store since the start.

@@ -30,7 +30,7 @@ mod world;
 pub use app::{App, Change, Chosen, Resource};
 pub use describe::describe;
 pub use errand::Errand;
-pub use known::known;
+pub use known::{known, pinned};
 pub use mutant::Mutant;
 pub use node::{Disk, Node};
 pub use oracle::Oracle;

@@ -14,7 +14,7 @@ use std::{
 };
 
 use cheops_sim::{
-    Calm, Failure, Summary, Without, known, names, parse_range, run_without, shrink, story, trace,
+    Calm, Failure, Summary, Without, known, names, parse_range, pinned, run_without, shrink, story, trace,
 };
 use clap::Parser;
 
@@ -74,6 +74,9 @@ struct Args {
     /// Sites that are part of nothing: 0,2
     #[arg(long, value_delimiter = ',', value_name = "SITES")]
     absent: Vec<usize>,
+    /// Play those that once failed (tests/pinned.txt) too
+    #[arg(long)]
+    pinned: bool,
     /// No twists: names, meddling, odd answers and others
     #[arg(long)]
     classic: bool,
@@ -98,6 +101,10 @@ fn main() -> ExitCode {
         return tell_one(&args);
     }
     let (total, mut failures) = play_all(&args);
+    if args.pinned && failures.is_empty() {
+        let played = pinned().map(|(seed, without, _)| run_without(seed, None, &without));
+        failures.extend(played.filter_map(Result::err));
+    }
     failures.sort_by_key(|failure| failure.seed);
     let (listed, mut failures): (Vec<_>, Vec<_>) = failures
         .into_iter()

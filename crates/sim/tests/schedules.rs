@@ -1,6 +1,6 @@
 //! Schedules of the ordinary test run. `SIM_SEED` plays one, `SIM_SCHEDULES` another number of them.
 
-use cheops_sim::{Summary, Without, known, run, run_without};
+use cheops_sim::{Summary, Without, known, pinned, run, run_without};
 
 const SCHEDULES: u64 = 2_000;
 
@@ -36,29 +36,9 @@ fn every_schedule_keeps_the_contract() {
     }
 }
 
-/// The table of `pinned.txt`: a seed, and what it once showed.
-fn pinned() -> impl Iterator<Item = (u64, bool, &'static str)> {
-    let lines = include_str!("pinned.txt").lines();
-    let rows = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    rows.map(|line| {
-        let (seed, what) = line.split_once(' ').expect("a seed and what it showed");
-        let number = seed.trim_end_matches('c');
-        (
-            number.parse().expect("a number"),
-            seed.ends_with('c'),
-            what.trim(),
-        )
-    })
-}
-
 #[test]
 fn what_once_went_wrong_does_not() {
-    for (seed, twists, what) in pinned() {
-        // Those with a `c` are of the time before schedules had twists.
-        let without = Without {
-            twists,
-            ..Without::default()
-        };
+    for (seed, without, what) in pinned() {
         if let Err(failure) = run_without(seed, None, &without) {
             panic!("seed {seed} ({what}): {}", failure.violations.join("\n"));
         }

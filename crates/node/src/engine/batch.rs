@@ -319,6 +319,10 @@ impl<'e> Batch<'e> {
             }
             return Ok(());
         }
+        if self.forgotten.contains_key(&meta) {
+            // It ends in this very batch. What begins anew comes again.
+            return Ok(());
+        }
         let begins = matches!(message.content, Content::Operations(_));
         match self.with_context(None, |site, context| receive(site, message, context)) {
             (Some(set), effects) => self.enter(&meta, set, begins, effects),

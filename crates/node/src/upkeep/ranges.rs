@@ -52,7 +52,10 @@ pub(super) async fn exchange(core: &Arc<Core>, site: &SiteName) {
         return;
     }
     let with = site.clone();
-    let Some(differing) = scan(core, move |read| differing(read, &with, &theirs)).await else {
+    // What was deleted so long ago is about to be forgotten: whoever has done that already is not told again.
+    let keep_ms = core.surroundings.limits().tombstone_keep_s.saturating_mul(1_000);
+    let quiet_ms = core.surroundings.now_ms().saturating_sub(keep_ms / 2);
+    let Some(differing) = scan(core, move |read| differing(read, &with, &theirs, quiet_ms)).await else {
         return;
     };
     if !differing.is_empty() {
@@ -129,7 +132,12 @@ pub(super) fn listed(read: &ReadSession, with: &SiteName, theirs: &Buckets) -> R
 }
 
 /// The sets of this site that another one holds otherwise, or not at all, and that are at rest here.
-pub(super) fn differing(read: &ReadSession, with: &SiteName, theirs: &Listed) -> Result<Vec<MetaId>, Error> {
+pub(super) fn differing(
+    read: &ReadSession,
+    with: &SiteName,
+    theirs: &Listed,
+    quiet_ms: u64,
+) -> Result<Vec<MetaId>, Error> {
     let held: HashMap<&str, u128> = theirs
         .sets
         .iter()
@@ -138,7 +146,8 @@ pub(super) fn differing(read: &ReadSession, with: &SiteName, theirs: &Listed) ->
     let mut differing = Vec::new();
     for_each_shared(read, with, |meta, head| {
         let is_listed = theirs.buckets.contains(&(bucket(meta) as u8));
-        if is_listed && held.get(meta) != Some(&head.held_hash) {
+        let is_old = head.deleted_ms.is_some_and(|deleted_ms| deleted_ms < quiet_ms);
+        if is_listed && !is_old && held.get(meta) != Some(&head.held_hash) {
             differing.push(MetaId::new(meta));
         }
     })?;

@@ -69,7 +69,7 @@ fn only_what_differs_is_listed_and_spoken_about() {
     let (read_a, read_b) = (a.core.store.read().unwrap(), b.core.store.read().unwrap());
     let mine = fold(&read_a, &site("b")).unwrap();
     let theirs = listed(&read_b, &site("a"), &mine).unwrap();
-    let found = differing(&read_a, &site("b"), &theirs).unwrap();
+    let found = differing(&read_a, &site("b"), &theirs, 0).unwrap();
     assert_eq!(found, ["set500", "set7"].map(MetaId::new));
     let buckets: BTreeSet<_> = ["set500", "set7"].map(bucket).into();
     let in_them = (0..1_000).filter(|number| buckets.contains(&bucket(&format!("set{number}"))));

@@ -134,11 +134,8 @@ pub(super) fn page(
             return Ok(page);
         }
         let meta = MetaId::new(&key);
-        if row
-            .head
-            .deleted_ms
-            .is_some_and(|deleted_ms| deleted_ms < before_ms)
-        {
+        let is_old = |deleted_ms| deleted_ms < before_ms;
+        if row.name.is_none() && row.head.deleted_ms.is_some_and(is_old) {
             page.expired.push(meta.clone());
         }
         // What has something left to do is looked after already.

@@ -33,6 +33,7 @@ impl Set {
             begun: self.begun,
             conflicts: self.conflicts.clone(),
             conflicts_dropped: self.conflicts_dropped,
+            forgone: self.forgone.clone(),
             dismissed: self.dismissed.clone(),
             peers: self.peers.clone(),
             job: self.job.clone(),

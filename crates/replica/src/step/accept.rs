@@ -261,7 +261,9 @@ impl Step<'_> {
             self.answer(op.token, answer);
         }
         // A name that has a history, or that another site has created meanwhile, keeps its set.
-        if matches!(op.verb, Verb::Create(_)) && self.set.held.is_empty() {
+        let is_create = |draft: &Draft| matches!(draft.verb, Verb::Create(_));
+        let is_last = !self.set.queue.iter().any(is_create);
+        if matches!(op.verb, Verb::Create(_)) && self.set.held.is_empty() && is_last {
             self.set.standing = Standing::Left;
             self.refuse_queue();
             // Whatever waits for it waits for nothing now.
@@ -287,6 +289,11 @@ impl Step<'_> {
             && let Work::Accept { op, .. } = &job.work
             && op.id.author != mine
             && known.includes(&op.id)
+            && self
+                .set
+                .log
+                .get(&op.id)
+                .is_none_or(|other| other.op.token == op.token)
         {
             job.over = true;
             self.end_what_is_over();

@@ -35,6 +35,9 @@ impl Step<'_> {
     /// The set goes on without an operation: whoever had executed it gets the reference's state.
     fn forgone(&mut self, op: &Operation) {
         self.conflict(op.clone(), Cause::Forgone);
+        if !self.set.done.includes(&op.id) {
+            self.set.forgone.insert(op.id.clone());
+        }
         if let Some(entry) = self.set.entry_mut(&op.id)
             && entry.is_done()
         {
@@ -46,8 +49,7 @@ impl Step<'_> {
 
     /// Whether the set has decided to go on without an operation.
     pub(super) fn is_forgone(&self, id: &OpId) -> bool {
-        let conflict = self.set.conflicts.get(id);
-        conflict.is_some_and(|conflict| conflict.cause == Cause::Forgone)
+        self.set.forgone.contains(id)
     }
 
     /// Whether this is the last word on the site's membership; concurrent ones are taken in order.

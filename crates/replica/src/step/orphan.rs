@@ -75,7 +75,9 @@ impl Step<'_> {
                 somewhere.join(&peer.held);
             }
         }
-        let has_whole = |id: &OpId| set.peers.values().any(|peer| set.holds_whole(peer, id));
+        // One that lacks many does not tell all of them: those it does not name it may have.
+        let has = |peer: &Peer, id: &OpId| peer.held.includes(id) && !peer.bare.contains(id);
+        let has_whole = |id: &OpId| set.peers.values().any(|peer| has(peer, id));
         let is_orphan = |entry: &&Entry| {
             // Of what has executed everywhere, the others have no payload any more.
             let is_empty = entry.bare && (entry.redo || !has_whole(&entry.op.id));

@@ -67,6 +67,10 @@ impl Step<'_> {
     /// Forgets a resource that was deleted long ago. Nobody asks for it any more; only a store that is set back to a
     /// time before that would still speak of it, and bring it back.
     pub(super) fn expire(&mut self, before_ms: u64) {
+        // A name may be made again, in the same set, whose numbers have to go on: it is remembered for good.
+        if self.set.record.name.is_some() {
+            return;
+        }
         let is_old = self
             .set
             .deleted_ms()
@@ -86,11 +90,15 @@ impl Step<'_> {
             return;
         }
         let set = &*self.set;
-        let is_told = |loser: &OpId| {
-            let mut kept = set.log.values().map(|entry| &entry.op.verb);
-            kept.any(|verb| matches!(verb, Verb::Dismiss { loser: of } if of == loser))
-        };
-        let is_open = |loser: &OpId| !set.pruned.includes(loser) || is_told(loser);
+        let told: BTreeSet<_> = set
+            .log
+            .values()
+            .filter_map(|entry| match &entry.op.verb {
+                Verb::Dismiss { loser } => Some(loser),
+                _ => None,
+            })
+            .collect();
+        let is_open = |loser: &OpId| !set.pruned.includes(loser) || told.contains(loser);
         let mut open: BTreeSet<_> = set
             .dismissed
             .iter()

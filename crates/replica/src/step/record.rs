@@ -24,7 +24,9 @@ impl Step<'_> {
         if op.verb.is_for_application() && self.set.last.as_ref().is_none_or(|last| *last < op.rank()) {
             self.set.last = Some(op.rank());
         }
-        if self.set.is_born_again(&op) {
+        if self.set.forgone.remove(id) {
+            // It has made nothing: the set goes on without it.
+        } else if self.set.is_born_again(&op) {
             self.set.note_twin(&op);
         } else {
             self.set.note_life(&op);

@@ -163,6 +163,7 @@ impl Step<'_> {
             log: set.log.values().cloned().collect(),
             conflicts: set.conflicts.values().cloned().collect(),
             dismissed: set.dismissed.clone(),
+            forgone: set.forgone.clone(),
             credential: joined.and_then(|entry| entry.credential.clone()),
             yours: set.peers.get(to).and_then(|peer| peer.local.clone()),
         }
@@ -243,6 +244,7 @@ impl Step<'_> {
         }
         set.local = set.local.take().or(snapshot.yours);
         set.dismissed.extend(snapshot.dismissed);
+        set.forgone.extend(snapshot.forgone);
         for conflict in snapshot.conflicts {
             set.conflicts.entry(conflict.loser.id.clone()).or_insert(conflict);
         }

@@ -172,8 +172,14 @@ impl Step<'_> {
 
     /// A delete leaves nothing of it.
     fn superseded(&mut self, op: &Operation) {
-        if !op.after.covers(&self.set.pruned_writes) {
-            // The delete may no longer be kept, and so was never compared with it.
+        let is_delete = |entry: &&Entry| matches!(entry.op.verb, Verb::Delete);
+        let was_seen = {
+            let mut deletes = self.set.log.values().filter(is_delete);
+            deletes.any(|delete| delete.op.after.includes(&op.id))
+        };
+        let is_kept = self.set.conflicts.contains_key(&op.id);
+        // The delete may no longer be kept, or have seen only another number of its create: the two were never compared.
+        if !op.after.covers(&self.set.pruned_writes) || !was_seen && !is_kept {
             self.conflict(op.clone(), Cause::TooLate);
         }
         self.conclude(&op.id, Outcome::Superseded);

@@ -111,24 +111,33 @@ impl Batch<'_> {
         let Verb::Create(birth) = &mut draft.verb else {
             return Err(problems::unknown_set(&self.engine.core.site, &MetaId::new("")));
         };
-        self.refuse_rival(birth)?;
         let is_container = self.is_container(birth);
+        let mut earlier = BTreeSet::new();
+        let mut last = None;
         for generation in 0..GENERATIONS_MAX {
             birth.generation = generation;
             let Some(meta) = named::derive(birth) else {
                 break;
             };
+            earlier.insert(meta.clone());
             if !self.load(&meta).map_err(|error| self.problem(&error))? {
+                self.refuse_rival(birth, &earlier)?;
+                // Each one waits for the one before it.
+                let last = last.map(|set| Need { set, gone: true });
+                draft.needs.extend(last);
                 return Ok(Place::New(meta));
             }
-            let held = self.engine.cache.get(&meta);
-            if held.is_some_and(|held| is_usable(&held.kept.set, birth, is_container)) {
+            let Some(held) = self.engine.cache.get(&meta) else {
+                break;
+            };
+            if is_usable(&held.kept.set, birth, is_container) {
+                self.refuse_rival(birth, &earlier)?;
                 return Ok(Place::Known(meta));
             }
-            draft.needs.push(Need {
-                set: meta,
-                gone: true,
-            });
+            // One that this site has left may live on elsewhere: nobody waits for that.
+            if held.kept.set.is_deleted() {
+                last = Some(meta);
+            }
         }
         let site = &self.engine.core.site;
         let detail =
@@ -143,7 +152,7 @@ impl Batch<'_> {
     }
 
     /// A name that another set has here is not given to a second one.
-    fn refuse_rival(&self, birth: &Birth) -> Result<(), Problem> {
+    fn refuse_rival(&self, birth: &Birth, own: &BTreeSet<MetaId>) -> Result<(), Problem> {
         let Some(name) = &birth.name else {
             return Ok(());
         };
@@ -154,11 +163,12 @@ impl Batch<'_> {
         );
         let named = self.read.by::<SetsByName>(&Span::under(&key), usize::MAX);
         let named = named.map_err(|error| self.problem(&error))?;
-        let is_rival = |row: &SetRow<Head>| {
-            let sites: BTreeSet<_> = row.head.sites.iter().cloned().collect();
-            row.head.standing == HeadStanding::Member && sites != birth.sites
+        // Of other sites, or adopted: a create of that one would not be told by its name.
+        let is_rival = |meta: &String, row: &SetRow<Head>| {
+            row.head.standing == HeadStanding::Member && !own.contains(&MetaId::new(meta))
         };
-        let Some((meta, row)) = named.into_iter().find(|(_, row)| is_rival(row)) else {
+        let mut named = named.into_iter();
+        let Some((meta, row)) = named.find(|(meta, row)| is_rival(meta, row)) else {
             return Ok(());
         };
         let site = &self.engine.core.site;

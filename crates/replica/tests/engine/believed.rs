@@ -385,3 +385,56 @@ fn one_write_under_two_numbers_executes_once() {
     assert!(numbers(&lab) >= 2, "both numbers are known");
     assert_eq!(lab.set("b").held(), lab.set("b").done());
 }
+
+/// Writes x and y at `a`, of which only y reaches `b`; then the disk of `a` is lost.
+fn orphaned(lab: &mut Lab) {
+    let x = lab.replace();
+    lab.write("a", x);
+    let (site, set) = lab.sites["a"].clone();
+    lab.sites.insert("a", (site.started(77), set));
+    lab.step("a", Event::Resume);
+    let y = lab.replace();
+    let token = y.token;
+    let shipped = lab.write("a", y);
+    for (_, mut message) in shipped.sent {
+        if let Content::Operations(carried) = &mut message.content {
+            carried.retain(|carried| carried.op.token == token);
+        }
+        lab.step("b", Event::Message(message));
+    }
+    assert_ne!(lab.set("b").held(), lab.set("b").done(), "y waits for x");
+    lab.sites.insert("a", (Site::new(name("a"), 2), None));
+}
+
+fn pass_time(lab: &mut Lab, at: &str, rounds: u32) {
+    for _ in 0..rounds {
+        lab.now_ms += 120_000;
+        let asked = lab.step(at, Event::Wake);
+        lab.settle_at(at, asked);
+    }
+}
+
+#[test]
+fn what_follows_what_nobody_has_is_given_up() {
+    // A bound that keeps no conflict at all changes nothing about that.
+    for conflicts_max in [10, 0] {
+        let mut lab = Lab::created(&["a", "b"]);
+        lab.tuning.conflicts_max = conflicts_max;
+        orphaned(&mut lab);
+        // As long as `a` says nothing, it may still have it.
+        for _ in 0..8 {
+            lab.now_ms += 120_000;
+            lab.step("b", Event::Wake);
+        }
+        assert_ne!(lab.set("b").held(), lab.set("b").done(), "given up too early");
+        let (site, incarnation) = (name("a"), 2);
+        let asked = lab.step("b", Event::PeerReset { site, incarnation });
+        lab.settle_at("b", asked);
+        pass_time(&mut lab, "b", 8);
+        let set = lab.set("b");
+        assert_eq!(set.held(), set.done(), "it waits for ever");
+        let kept: Vec<_> = set.conflicts().map(|conflict| &conflict.cause).collect();
+        assert!(kept.iter().all(|cause| **cause == Cause::Forgone), "{kept:?}");
+        assert_eq!(kept.len() + set.conflicts_dropped() as usize, 1);
+    }
+}

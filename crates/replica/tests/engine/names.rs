@@ -380,3 +380,17 @@ fn a_site_that_lost_its_store_hears_what_lives() {
     sites.heal();
     assert_eq!(sites.everywhere(), None);
 }
+
+#[test]
+fn a_name_is_remembered_for_good() {
+    // Made again, its numbers must go on: whoever has forgotten it would begin with the first one.
+    let mut sites = Sites::new(&["a", "b"]);
+    sites.create("a");
+    sites.delete("a");
+    sites.heal();
+    let asked = sites.lab.step("a", Event::Expire { before_ms: u64::MAX });
+    assert!(!asked.forgets);
+    let again = sites.create("b");
+    sites.heal();
+    assert_eq!(sites.everywhere(), Some(letter(again).to_string()));
+}

@@ -75,13 +75,27 @@ async fn an_agent_that_is_killed_after_202_keeps_its_word_and_tells_what_came_of
         mesh.site_mut(1).agent_mut().kill();
         here.answers(mood);
         mesh.site_mut(1).restart().await;
+        // Killed while the application was at it, nobody knows what became of the first attempt: a refusal of the
+        // second does not say that nothing has happened.
+        let is_over =
+            |status: &Value| status["state"] == state || state == "refused" && status["state"] == "unknown";
         until(&format!("it is {state}"), async || {
-            status_of(&mesh, &location).await["state"] == state
+            is_over(&status_of(&mesh, &location).await)
         })
         .await;
         // What came of it outlives the agent too.
+        let ended = status_of(&mesh, &location).await;
         mesh.site_mut(1).restart().await;
         let status = status_of(&mesh, &location).await;
-        assert_eq!(status["state"], state, "{status}");
+        assert_eq!(status["state"], ended["state"], "{status}");
     }
+    // Nobody was killed: a refusal is one.
+    here.answers(422);
+    let write = put(mesh.b(1), &path, r#"{"name":"nut"}"#);
+    let answer = write.header("prefer", "respond-async").await.is(202);
+    let location = answer.header("location").unwrap().to_owned();
+    until("it is refused", async || {
+        status_of(&mesh, &location).await["state"] == "refused"
+    })
+    .await;
 }

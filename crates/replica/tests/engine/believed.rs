@@ -219,19 +219,24 @@ fn an_operator_ends_a_quarantine() {
     assert_eq!(asked.execute.len(), 1);
 }
 
+/// Two whole writes at the same time, of which one loses.
+fn collide(lab: &mut Lab) {
+    let (x, y) = (lab.replace(), lab.replace());
+    let (from_a, from_b) = (lab.write("a", x), lab.write("b", y));
+    for (to, asked) in [("b", from_a), ("a", from_b)] {
+        for (_, message) in asked.sent {
+            let next = lab.step(to, Event::Message(message));
+            lab.settle_at(to, next);
+        }
+    }
+}
+
 #[test]
 fn conflicts_have_a_bound_and_what_it_drops_is_counted() {
     let mut lab = Lab::created(&["a", "b"]);
     lab.tuning.conflicts_max = 2;
     for _ in 0..5 {
-        let (x, y) = (lab.replace(), lab.replace());
-        let (from_a, from_b) = (lab.write("a", x), lab.write("b", y));
-        for (to, asked) in [("b", from_a), ("a", from_b)] {
-            for (_, message) in asked.sent {
-                let next = lab.step(to, Event::Message(message));
-                lab.settle_at(to, next);
-            }
-        }
+        collide(&mut lab);
     }
     let set = lab.set("a");
     assert_eq!((set.conflicts().count(), set.conflicts_dropped()), (2, 3));
@@ -329,14 +334,7 @@ fn what_was_deleted_long_ago_is_forgotten_once_all_know() {
 fn dismissed_conflicts_are_not_remembered_for_ever() {
     let mut lab = Lab::created(&["a", "b"]);
     for _ in 0..5 {
-        let (x, y) = (lab.replace(), lab.replace());
-        let (from_a, from_b) = (lab.write("a", x), lab.write("b", y));
-        for (to, asked) in [("b", from_a), ("a", from_b)] {
-            for (_, message) in asked.sent {
-                let next = lab.step(to, Event::Message(message));
-                lab.settle_at(to, next);
-            }
-        }
+        collide(&mut lab);
         let loser = lab.set("a").conflicts().next().unwrap().loser.id.clone();
         let dismiss = lab.record(Verb::Dismiss { loser });
         let told = lab.step("a", Event::Request(dismiss));

@@ -394,3 +394,21 @@ fn a_name_is_remembered_for_good() {
     sites.heal();
     assert_eq!(sites.everywhere(), Some(letter(again).to_string()));
 }
+
+#[test]
+fn a_create_that_is_refused_does_not_end_the_promise_behind_it() {
+    let mut lab = Lab::new(&["a", "b"]);
+    let first = lab.named();
+    let asked = lab.begin("a", first);
+    let promised = Draft {
+        promised: true,
+        ..lab.named()
+    };
+    let token = promised.token;
+    lab.step("a", Event::Request(promised));
+    let next = lab.answer("a", &asked, 422);
+    assert_eq!(next.answers, [Answer::Refused { status: 422 }]);
+    assert_eq!(next.execute[0].token, token, "the application decides about it");
+    let done = lab.answer("a", &next, 201);
+    assert!(matches!(done.answers[..], [Answer::Accepted { .. }]));
+}

@@ -9,7 +9,9 @@ use std::{
 };
 
 use cheops_mesh::{Credentials, IdentityError, ListenerName, MeshCa, Validity};
+use cheops_net::Serial;
 use cheops_types::SiteName;
+use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 
 pub(crate) const CA_DAYS: u32 = 3650;
 pub(crate) const SITE_DAYS: u32 = 730;
@@ -26,6 +28,8 @@ pub(crate) enum CaError {
         "cannot read {path}: {error}; name the CA's directory with --dir, or make one with `cheops ca init`"
     )]
     Read { path: PathBuf, error: io::Error },
+    #[error("no certificate can be read from {path}: {reason}; name a site's `.pem` file")]
+    NoCertificate { path: PathBuf, reason: String },
     #[error("cannot write {path}: {error}")]
     Write { path: PathBuf, error: io::Error },
     #[error("the CA in {dir} cannot be used: {error}")]
@@ -111,6 +115,17 @@ pub(crate) fn issue_with(
         write(&ca_copy, &ca_certificate, 0o644, terms)?;
     }
     Ok(made)
+}
+
+/// The serial number of the first certificate in a file.
+pub(crate) fn serial(path: &Path) -> Result<Serial, CaError> {
+    let none = |reason: &dyn std::fmt::Display| CaError::NoCertificate {
+        path: path.to_owned(),
+        reason: reason.to_string(),
+    };
+    let text = fs::read(path).map_err(|error| none(&error))?;
+    let certificate = CertificateDer::from_pem_slice(&text).map_err(|error| none(&error))?;
+    Serial::of(&certificate).ok_or_else(|| none(&"it is not X.509"))
 }
 
 /// The names of a site's certificate and key for its listeners.

@@ -294,6 +294,12 @@ Example:
         #[arg(long)]
         force: bool,
     },
+    /// Show a certificate's serial number, for `peer.revoked`
+    Serial {
+        /// A PEM file; of a chain, the first certificate counts
+        #[arg(value_name = "FILE")]
+        certificate: PathBuf,
+    },
 }
 
 /// What every command that asks a running agent takes.
@@ -366,6 +372,7 @@ impl Cli {
                 out.as_deref().unwrap_or(&dir),
                 ca::Terms { days, force },
             ),
+            Command::Ca(CaCommand::Serial { certificate }) => authority::serial(&certificate),
             Command::Ca(CaCommand::Listener {
                 site,
                 names,

@@ -14,6 +14,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod withhold;
 
 use std::{
     collections::BTreeMap,
@@ -22,8 +23,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use cheops_net::{Network, Revoked};
 use cheops_types::{Limit, Limits, ServiceName, SiteName, Slot};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 pub(crate) use error::{ConfigError, ConfigErrors};
 pub(crate) use service::{Service, Upstream, UpstreamHttp, UpstreamPair};
@@ -45,12 +47,19 @@ pub(crate) struct Config {
     pub(crate) data_dir: PathBuf,
     /// Per-core runtimes; 0 stands for one per core.
     pub(crate) workers: usize,
+    /// Addresses whose budgets do not count.
+    #[serde(serialize_with = "as_text", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) exempt_clients: Vec<Network>,
     pub(crate) glue: GlueChoice,
     pub(crate) peer: Option<Peer>,
     pub(crate) services: BTreeMap<ServiceName, Service>,
     /// The other sites.
     pub(crate) sites: BTreeMap<SiteName, Site>,
     pub(crate) limits: Limits,
+}
+
+fn as_text<S: Serializer>(networks: &[Network], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(networks.iter().map(Network::to_string))
 }
 
 /// How the application is described.
@@ -72,6 +81,13 @@ pub(crate) struct Peer {
     pub(crate) ca: PathBuf,
     pub(crate) cert: PathBuf,
     pub(crate) key: PathBuf,
+    /// Certificates of the CA that do not count here any more.
+    #[serde(skip_serializing_if = "Revoked::is_empty", serialize_with = "show_revoked")]
+    pub(crate) revoked: Revoked,
+}
+
+fn show_revoked<S: Serializer>(revoked: &Revoked, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(revoked.serials().map(ToString::to_string))
 }
 
 /// Another site.
@@ -81,6 +97,12 @@ pub(crate) struct Site {
     pub(crate) address: String,
     #[serde(skip_serializing_if = "Vouch::is_default")]
     pub(crate) vouch: Vouch,
+    /// Headers of callers that do not leave for it, in lower case.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) withhold: Vec<String>,
+    /// Whether it may see credentials because another site is late, although the scope does not name it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) hedge_credentials: bool,
 }
 
 /// Whose names a site is believed to have verified.

@@ -1,5 +1,7 @@
 //! `cheops run`: one site, from its configuration to its last connection.
 
+mod data_dir;
+mod files;
 mod heartbeats;
 mod listeners;
 mod reload;
@@ -54,6 +56,8 @@ pub(crate) type Cores = Rc<Vec<CoreHandle<Arc<Tag>>>>;
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let config = Config::load(&args.config.path()?)?;
+    files::raise(config.limits.files_reserved);
+    crate::logging::set_kind_max_lines(config.limits.log_kind_max_lines);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -65,6 +69,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 
 async fn serve(config: Config, restored: bool, exit_with_stdin: bool) -> anyhow::Result<()> {
     let mut stop = Stop::listen(exit_with_stdin)?.except_hang_up();
+    data_dir::check(&config.data_dir)?;
     let socket = AdminSocket::bind(&config.admin_socket())?;
     let keys = secrets::key_maker(&config.data_dir)?;
     let mut worlds = WorldMaker::default();

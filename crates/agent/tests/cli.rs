@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::Read as _,
+    os::unix::fs::{PermissionsExt as _, symlink},
     path::Path,
     process::{Command, Output, Stdio},
 };
@@ -126,6 +127,34 @@ fn a_mesh_is_made_and_its_configuration_is_good() {
         text(&status.stderr).contains("data/site1/admin.sock"),
         "{status:?}"
     );
+}
+
+#[test]
+fn an_agent_does_not_start_with_a_data_directory_of_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = "site = \"site1\"\nworkers = 1\n[services.A]\nlisten = \"127.0.0.1:0\"\nupstream = \"http://127.0.0.1:1\"\n";
+    fs::write(dir.path().join("cheops.toml"), config).unwrap();
+    let data = dir.path().join("data/site1");
+    fs::create_dir_all(&data).unwrap();
+    let open_to = |mode| fs::set_permissions(&data, fs::Permissions::from_mode(mode)).unwrap();
+    // It ends by itself, because there is no standard input.
+    let run = || output(dir.path(), &["run", "--exit-with-stdin"]);
+    open_to(0o777);
+    let refused = run();
+    ends(&refused, 1);
+    assert!(text(&refused.stderr).contains("chmod go-w"), "{refused:?}");
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 0);
+
+    open_to(0o700);
+    let elsewhere = dir.path().join("elsewhere");
+    symlink(&elsewhere, data.join("site.key")).unwrap();
+    let refused = run();
+    ends(&refused, 1);
+    assert!(text(&refused.stderr).contains("site.key"), "{refused:?}");
+    assert!(!elsewhere.exists());
+
+    fs::remove_file(data.join("site.key")).unwrap();
+    ends(&run(), 0);
 }
 
 #[test]

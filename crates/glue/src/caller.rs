@@ -14,7 +14,7 @@ pub use stand_in::StandIn;
 pub(crate) use verify::CREDENTIAL;
 pub use verify::{Verified, Verify};
 
-use crate::{Profile, selector::Selector};
+use crate::{Profile, edit, selector::Selector};
 
 /// What is told of an error whose message stands at no known place.
 const ERROR_MAX_CHARS: usize = 200;
@@ -123,7 +123,7 @@ impl Profile {
         let known = self
             .access(service)
             .map_or(&[][..], |access| &access.error_message);
-        let document = serde_json::from_slice::<Value>(body).ok();
+        let document = edit::build(body).ok();
         let told = document.as_ref().and_then(|document| {
             let mut found = known
                 .iter()

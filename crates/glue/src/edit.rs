@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use crate::{
     Pointer,
@@ -20,6 +20,10 @@ impl From<serde_json::Error> for NotJson {
     }
 }
 
+/// A value takes about 100 bytes in memory whatever its text takes, which can be 2: what another site or an application
+/// sends would otherwise take fifty times its length.
+const VALUES_MAX: usize = 1 << 20;
+
 /// One place of a text and what is to stand there.
 pub(crate) type Edit = (Range<usize>, String);
 
@@ -27,6 +31,29 @@ pub(crate) type Edit = (Range<usize>, String);
 pub(crate) fn parse(body: &[u8]) -> Result<(&str, &RawValue), NotJson> {
     let text = std::str::from_utf8(body).map_err(|error| NotJson(format!("it is not text: {error}")))?;
     Ok((text, json::read(text)?))
+}
+
+/// A body as a value in memory, for what cannot be done in its text: if it does not become too much there.
+pub(crate) fn build(body: &[u8]) -> Result<Value, NotJson> {
+    if values_max(body) > VALUES_MAX {
+        return Err(NotJson(format!("it has more than {VALUES_MAX} values")));
+    }
+    Ok(serde_json::from_slice(body)?)
+}
+
+/// How many values a text of JSON has at most: each but the first is behind one of these signs.
+fn values_max(body: &[u8]) -> usize {
+    let (mut count, mut is_text, mut is_escaped) = (1, false, false);
+    for byte in body {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            b',' | b':' | b'[' | b'{' if !is_text => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 /// The text with all edits made. Of two that overlap the one that begins first is made.
@@ -110,7 +137,7 @@ pub(crate) fn is_number(value: &RawValue) -> bool {
 }
 
 /// Whether `text` is a whole number as JSON writes it.
-fn is_whole(text: &str) -> bool {
+pub(crate) fn is_whole(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'))
 }
 
@@ -167,6 +194,23 @@ mod tests {
         ] {
             assert_eq!(id_text(json::read(value).unwrap()).as_deref(), expect, "{value}");
         }
+    }
+
+    #[test]
+    fn a_text_that_becomes_too_much_is_not_built() {
+        for (text, expect) in [
+            ("7", 1),
+            (r#"{"a":1,"b":[true,{}]}"#, 8),
+            (r#"["a,b:[{\",",2]"#, 3),
+        ] {
+            assert_eq!(values_max(text.as_bytes()), expect, "{text}");
+        }
+        let list = |values: usize| format!("[{}1]", "1,".repeat(values - 2));
+        assert!(build(list(VALUES_MAX).as_bytes()).is_ok());
+        let error = build(list(VALUES_MAX + 1).as_bytes()).unwrap_err();
+        assert!(error.to_string().contains("values"), "{error}");
+        let text = format!("\"{}\"", ",".repeat(VALUES_MAX));
+        assert!(build(text.as_bytes()).is_ok(), "signs within a text are none");
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! Finding values in a JSON text without building them, so that what is not touched stays byte for
 //! byte what it was: numbers of any size, escapes, the order of members.
 
-use std::{fmt, ops::Range};
+use std::{
+    fmt,
+    ops::{ControlFlow, Range},
+};
 
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::Pointer;
@@ -65,8 +68,20 @@ pub(crate) fn visit_members<'a>(
     serde_json::Deserializer::from_str(object.get()).deserialize_map(Members(visit))
 }
 
-pub(crate) fn elements(array: &RawValue) -> Result<Vec<&RawValue>, serde_json::Error> {
-    serde_json::from_str(array.get())
+/// Calls `visit` with every element of an array, in order, until it breaks off; says whether it did not.
+pub(crate) fn visit_elements<'a>(
+    array: &'a RawValue,
+    visit: impl FnMut(&'a RawValue) -> ControlFlow<()>,
+) -> Result<bool, serde_json::Error> {
+    let mut is_whole = true;
+    let elements = Elements {
+        visit,
+        is_whole: &mut is_whole,
+    };
+    match serde_json::Deserializer::from_str(array.get()).deserialize_seq(elements) {
+        Err(error) if is_whole => Err(error),
+        _ => Ok(is_whole),
+    }
 }
 
 pub(crate) fn is_object(value: &RawValue) -> bool {
@@ -77,9 +92,9 @@ pub(crate) fn is_array(value: &RawValue) -> bool {
     value.get().starts_with('[')
 }
 
-/// Whether an object has no members.
-pub(crate) fn is_empty(object: &RawValue) -> bool {
-    object.get()[1..].trim_start().starts_with('}')
+/// Whether an object has no members, or an array no elements.
+pub(crate) fn is_empty(value: &RawValue) -> bool {
+    value.get()[1..].trim_start().starts_with(['}', ']'])
 }
 
 /// Where `value` stands in `text`, of which it must be a part.
@@ -108,6 +123,30 @@ impl<'de, F: FnMut(&str, &'de RawValue)> Visitor<'de> for Members<F> {
         while members.next_key_seed(Name(&mut name))?.is_some() {
             let value = members.next_value()?;
             (self.0)(&name, value);
+        }
+        Ok(())
+    }
+}
+
+struct Elements<'b, F> {
+    visit: F,
+    is_whole: &'b mut bool,
+}
+
+impl<'de, F: FnMut(&'de RawValue) -> ControlFlow<()>> Visitor<'de> for Elements<'_, F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut elements: A) -> Result<(), A::Error> {
+        while let Some(element) = elements.next_element()? {
+            if (self.visit)(element).is_break() {
+                *self.is_whole = false;
+                // A reader must come to the end of an array, or fail.
+                return Err(A::Error::custom("enough is read"));
+            }
         }
         Ok(())
     }
@@ -172,6 +211,26 @@ mod tests {
     #[test]
     fn the_last_of_repeated_members_counts() {
         assert_eq!(found(r#"{"a":1,"a":2}"#, "/a"), "2");
+    }
+
+    #[test]
+    fn elements_are_visited_until_it_is_enough() {
+        let seen = |text: &str, max: usize| {
+            let mut seen = Vec::new();
+            let is_whole = visit_elements(read(text).unwrap(), |element| {
+                seen.push(element.get().to_owned());
+                if seen.len() < max {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            });
+            (seen.join(" "), is_whole.ok())
+        };
+        assert_eq!(seen("[1, [2], {}]", 9), ("1 [2] {}".to_owned(), Some(true)));
+        assert_eq!(seen("[1, [2], {}]", 2), ("1 [2]".to_owned(), Some(false)));
+        assert_eq!(seen("[ ]", 1), (String::new(), Some(true)));
+        assert_eq!(seen("{}", 1), (String::new(), None));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The next page as a URL.
 
+use std::ops::ControlFlow;
+
 use serde_json::value::RawValue;
 
 use crate::{NextStyle, Paging, json, percent};
@@ -11,16 +13,18 @@ pub(crate) fn url_at(value: &RawValue) -> Result<Option<String>, serde_json::Err
     if !json::is_array(value) {
         return Ok(text(value).filter(|url| !url.is_empty()));
     }
-    for link in json::elements(value)? {
-        if !json::is_object(link) {
-            continue;
+    let mut next = None;
+    json::visit_elements(value, |link| {
+        let of = |name| json::member(link, name).ok().flatten().and_then(text);
+        if json::is_object(link) && of("rel").as_deref() == Some("next") {
+            next = of("href");
         }
-        let is_next = json::member(link, "rel")?.and_then(text).as_deref() == Some("next");
-        if is_next && let Some(url) = json::member(link, "href")?.and_then(text) {
-            return Ok(Some(url));
+        match next {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
         }
-    }
-    Ok(None)
+    })?;
+    Ok(next)
 }
 
 /// The value of a parameter of a URL's query, decoded.

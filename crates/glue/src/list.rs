@@ -107,6 +107,11 @@ impl ListShape {
 
     /// Reads one site's answer.
     pub fn read(&self, body: Bytes) -> Result<ListPage, NotAList> {
-        page::read(self, body)
+        page::read(self, body, usize::MAX)
+    }
+
+    /// Reads one site's answer if it has so many items at most.
+    pub fn read_up_to(&self, body: Bytes, items_max: usize) -> Result<ListPage, NotAList> {
+        page::read(self, body, items_max)
     }
 }

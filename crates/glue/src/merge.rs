@@ -14,7 +14,7 @@ mod write;
 use cheops_types::{Code, Problem, SiteName};
 use once::Once;
 
-use crate::{ListPage, Round, token::Position};
+use crate::{ListPage, Round, marks::mark_bytes, token::Position};
 
 /// One page of a merged list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,8 +68,29 @@ impl From<MergeError> for Problem {
 }
 
 /// Whether the pages so far decide the merged page. A sorted one needs them all.
-pub(crate) fn is_settled(round: &Round<'_>, pages: &[Option<ListPage>]) -> bool {
-    round.query.shape.sort.is_none() && in_order::is_settled(round, pages)
+pub(crate) fn is_settled(round: &Round, pages: &[Option<ListPage>]) -> bool {
+    is_settled_at_once(round, pages).unwrap_or_else(|| in_order::is_settled(round, pages))
+}
+
+/// The same where nothing has to be known of the items.
+pub(crate) fn is_settled_at_once(round: &Round, pages: &[Option<ListPage>]) -> Option<bool> {
+    if round.query.shape.sort.is_some() {
+        return Some(false);
+    }
+    in_order::is_settled_at_once(round, pages)
+}
+
+/// What making the page takes in memory at most, beside the sites' pages.
+pub(crate) fn work_bytes(round: &Round, pages: &[Option<ListPage>]) -> usize {
+    let pages = round.cursors.iter().zip(pages);
+    let bytes = pages.filter_map(|(cursor, page)| {
+        let page = page.as_ref()?;
+        let mark = mark_bytes(&round.query.shape, &cursor.site);
+        // The items are written once by themselves and once into the answer around them.
+        let written = 2 * (page.bytes() + page.len() * mark);
+        Some(written + page.len() * size_of::<(usize, usize)>() + once::work_bytes(page))
+    });
+    bytes.sum()
 }
 
 /// What a page consists of, before it is written.
@@ -81,7 +102,7 @@ struct Selection {
     next: Option<Position>,
 }
 
-pub(crate) fn merge(round: &Round<'_>, pages: &[Option<ListPage>]) -> Result<Merged, MergeError> {
+pub(crate) fn merge(round: &Round, pages: &[Option<ListPage>]) -> Result<Merged, MergeError> {
     assert!(
         pages.len() <= round.fetches().len(),
         "no answer without a question"
@@ -110,15 +131,11 @@ pub(crate) fn merge(round: &Round<'_>, pages: &[Option<ListPage>]) -> Result<Mer
         .iter()
         .map(|fetch| &fetch.site)
         .collect();
-    let texts: Vec<Vec<&str>> = pages
-        .iter()
-        .map(|page| page.iter().flat_map(ListPage::items).collect())
-        .collect();
-    let items = selection
-        .items
-        .iter()
-        .map(|&(place, item)| (sites[place], texts[place][item]));
-    let body = write::page(round.query, envelope, next.as_deref(), items)?;
+    let items = selection.items.iter().filter_map(|&(place, item)| {
+        let page = pages[place].as_ref()?;
+        Some((sites[place], page.item(item)))
+    });
+    let body = write::page(&round.query, envelope, next.as_deref(), items)?;
     let parts = sites.into_iter().cloned().zip(selection.shares);
     Ok(Merged {
         body,

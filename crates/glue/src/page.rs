@@ -1,6 +1,9 @@
 //! One site's answer as a list.
 
-use std::ops::Range;
+use std::{
+    ops::{ControlFlow, Range},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use cheops_types::SiteName;
@@ -21,9 +24,10 @@ pub struct ListPage {
     body: Bytes,
     /// The array, or the `null` that stands for an empty one.
     array: Range<usize>,
-    items: Vec<Range<usize>>,
-    /// The resource's document in each item; empty where the items are documents.
-    documents: Vec<Option<Range<usize>>>,
+    items: Vec<TextRange>,
+    /// The resource's document in each item, an empty text where an item has none; nothing where the items are
+    /// documents.
+    documents: Vec<TextRange>,
     /// Which of the shape's forms it has; none is the usual one.
     form: Option<usize>,
     /// How many columns it defines, as a table.
@@ -32,16 +36,40 @@ pub struct ListPage {
     replicas: Vec<Replica>,
 }
 
+/// Where a value stands in a body. An item can be two bytes long, so this decides what a list takes once it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct TextRange {
+    start: u32,
+    end: u32,
+}
+
+impl TextRange {
+    /// `value` is a part of `text`, of less than 4 GiB.
+    fn of(text: &str, value: &RawValue) -> Self {
+        let Range { start, end } = json::range_in(text, value);
+        Self {
+            start: start as u32,
+            end: end as u32,
+        }
+    }
+
+    /// Looks at these bytes alone: that the whole body is text was seen when it was read.
+    fn within(self, body: &[u8]) -> &str {
+        let bytes = &body[self.start as usize..self.end as usize];
+        std::str::from_utf8(bytes).expect("the body was read as text")
+    }
+}
+
 /// An item that other sites may list too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Replica {
     /// Among the page's items.
     pub(crate) place: usize,
-    pub(crate) kind: String,
+    pub(crate) kind: Arc<str>,
     /// The same at all sites.
     pub(crate) key: String,
     /// Other sites that are known to have one.
-    pub(crate) sites: Vec<SiteName>,
+    pub(crate) sites: Arc<[SiteName]>,
 }
 
 /// Why an answer cannot take part in a merge.
@@ -55,6 +83,10 @@ pub enum NotAList {
     NoSingleArray,
     #[error("the answer's next page, at `{0}`, cannot be read")]
     Next(Pointer),
+    #[error("the answer has more than {max} items")]
+    TooManyItems { max: usize },
+    #[error("the answer has more bytes than a list can have")]
+    TooLong,
 }
 
 impl ListPage {
@@ -69,28 +101,49 @@ impl ListPage {
 
     /// The text of each item.
     pub fn items(&self) -> impl ExactSizeIterator<Item = &str> {
-        let text = self.text();
-        self.items.iter().map(|range| &text[range.clone()])
+        self.items.iter().map(|range| range.within(&self.body))
+    }
+
+    /// The text of one item.
+    pub(crate) fn item(&self, place: usize) -> &str {
+        self.items[place].within(&self.body)
     }
 
     /// The text of each item's document; none where an item has none.
     pub fn documents(&self) -> impl Iterator<Item = Option<&str>> {
-        let text = self.text();
-        let is_item = self.documents.is_empty();
-        self.items.iter().enumerate().map(move |(place, item)| {
-            let range = if is_item {
-                Some(item)
-            } else {
-                self.documents[place].as_ref()
-            };
-            range.map(|range| &text[range.clone()])
-        })
+        (0..self.len()).map(|place| self.document(place))
+    }
+
+    /// The text of one item's document; none where there is no such item or it has none.
+    pub fn document(&self, place: usize) -> Option<&str> {
+        let ranges = if self.documents.is_empty() {
+            &self.items
+        } else {
+            &self.documents
+        };
+        let document = ranges.get(place)?.within(&self.body);
+        (!document.is_empty()).then_some(document)
     }
 
     /// Whether items of another page can stand among those of this one: both are written in the same form, and
     /// tables have as many columns.
     pub fn is_like(&self, other: &Self) -> bool {
         (self.form, self.columns) == (other.form, other.columns)
+    }
+
+    /// The length of its body.
+    pub fn bytes(&self) -> usize {
+        self.body.len()
+    }
+
+    /// What the page takes in memory beside its body.
+    pub fn parsed_bytes(&self) -> usize {
+        let keys: usize = self.replicas.iter().map(|replica| replica.key.capacity()).sum();
+        self.items.capacity() * size_of::<TextRange>()
+            + self.documents.capacity() * size_of::<TextRange>()
+            + self.replicas.capacity() * size_of::<Replica>()
+            + keys
+            + self.next.as_ref().map_or(0, String::len)
     }
 
     /// The site's own token of its next page, if there is one.
@@ -104,16 +157,23 @@ impl ListPage {
     pub fn mark<'s>(
         &mut self,
         address: &Address<'_>,
-        marks: impl IntoIterator<Item = (usize, &'s [SiteName])>,
+        marks: impl IntoIterator<Item = (usize, &'s Arc<[SiteName]>)>,
     ) {
-        let documents: Vec<Option<&str>> = self.documents().collect();
+        // A list shows few kinds: mostly it is that of the item before.
+        let mut last: Option<Arc<str>> = None;
         let replicas = marks.into_iter().filter_map(|(place, sites)| {
-            let (kind, _, key) = address.resource_in((*documents.get(place)?)?)?;
+            let (kind, _, key) = address.resource_in(self.document(place)?)?;
+            let kind = match last.take().filter(|last| **last == *kind) {
+                Some(last) => last,
+                None => kind.into(),
+            };
+            last = Some(Arc::clone(&kind));
+            let sites = Arc::clone(sites);
             Some(Replica {
                 place,
-                kind: kind.to_owned(),
+                kind,
                 key,
-                sites: sites.to_vec(),
+                sites,
             })
         });
         let replicas: Vec<_> = replicas.collect();
@@ -124,6 +184,7 @@ impl ListPage {
         &self.replicas
     }
 
+    /// The whole page. Looks at all of it, so it is not for each item.
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("the body was read as text")
     }
@@ -141,7 +202,10 @@ impl ListPage {
     }
 }
 
-pub(crate) fn read(shape: &ListShape, body: Bytes) -> Result<ListPage, NotAList> {
+pub(crate) fn read(shape: &ListShape, body: Bytes, items_max: usize) -> Result<ListPage, NotAList> {
+    if u32::try_from(body.len()).is_err() {
+        return Err(NotAList::TooLong);
+    }
     let text = std::str::from_utf8(&body).map_err(|error| NotAList::NotJson(error.to_string()))?;
     let root = json::read(text)?;
     let usual = match &shape.items {
@@ -153,22 +217,12 @@ pub(crate) fn read(shape: &ListShape, body: Bytes) -> Result<ListPage, NotAList>
         Ok(array) => (array, None),
         Err(error) => in_other_form(shape, root)?.ok_or(error)?,
     };
-    let items = if json::is_array(array) {
-        json::elements(array)?
-    } else {
-        Vec::new()
-    };
-    let document = shape.document_of(form);
-    let mut documents = Vec::new();
-    for item in items.iter().filter(|_| !document.is_root()) {
-        documents.push(document_in(item, document)?.map(|found| json::range_in(text, found)));
-    }
+    let (items, documents) = items(text, array, shape.document_of(form), items_max)?;
     let column = form.and_then(|form| shape.forms[form].column.as_ref());
     let columns = match column {
         Some(column) => count_at(root, &column.definitions)?,
         None => 0,
     };
-    let items = items.into_iter().map(|item| json::range_in(text, item)).collect();
     let next = match &shape.paging {
         Some(paging) => next(root, paging)?,
         None => None,
@@ -184,6 +238,45 @@ pub(crate) fn read(shape: &ListShape, body: Bytes) -> Result<ListPage, NotAList>
         next,
         replicas: Vec::new(),
     })
+}
+
+/// Where the items of an array stand, and the document in each of them.
+fn items(
+    text: &str,
+    array: &RawValue,
+    document: &Pointer,
+    items_max: usize,
+) -> Result<(Vec<TextRange>, Vec<TextRange>), NotAList> {
+    let (mut items, mut documents) = (Vec::new(), Vec::new());
+    if !json::is_array(array) {
+        return Ok((items, documents));
+    }
+    let mut found = Ok(());
+    let is_whole = json::visit_elements(array, |item| {
+        if items.len() == items_max {
+            return ControlFlow::Break(());
+        }
+        items.push(TextRange::of(text, item));
+        if !document.is_root() {
+            match document_in(item, document) {
+                Ok(inner) => {
+                    documents.push(inner.map_or_else(TextRange::default, |inner| TextRange::of(text, inner)));
+                }
+                Err(error) => {
+                    found = Err(error);
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    found?;
+    if !is_whole {
+        return Err(NotAList::TooManyItems { max: items_max });
+    }
+    items.shrink_to_fit();
+    documents.shrink_to_fit();
+    Ok((items, documents))
 }
 
 /// The first form that the answer has, with its items.
@@ -210,7 +303,14 @@ fn document_in<'a>(item: &'a RawValue, pointer: &Pointer) -> Result<Option<&'a R
 
 fn count_at(root: &RawValue, pointer: &Pointer) -> Result<usize, serde_json::Error> {
     match json::find(root, pointer)? {
-        Found::Value(array) if json::is_array(array) => Ok(json::elements(array)?.len()),
+        Found::Value(array) if json::is_array(array) => {
+            let mut count = 0;
+            json::visit_elements(array, |_| {
+                count += 1;
+                ControlFlow::Continue(())
+            })?;
+            Ok(count)
+        }
         _ => Ok(0),
     }
 }
@@ -223,6 +323,23 @@ fn array_at<'a>(root: &'a RawValue, pointer: &Pointer) -> Result<&'a RawValue, N
     }
 }
 
+/// What is there once, if it is.
+#[derive(Clone, Copy)]
+enum Only<T> {
+    None,
+    One(T),
+    Several,
+}
+
+impl<T> Only<T> {
+    fn add(&mut self, one: T) {
+        *self = match self {
+            Self::None => Self::One(one),
+            Self::One(_) | Self::Several => Self::Several,
+        };
+    }
+}
+
 fn presumed_array(root: &RawValue, any_name: bool) -> Result<&RawValue, NotAList> {
     if json::is_array(root) {
         return Ok(root);
@@ -230,22 +347,21 @@ fn presumed_array(root: &RawValue, any_name: bool) -> Result<&RawValue, NotAList
     if !json::is_object(root) {
         return Err(NotAList::NoSingleArray);
     }
-    let mut arrays = Vec::new();
-    let mut usual = Vec::new();
+    let (mut arrays, mut usual) = (Only::None, Only::None);
     let mut has_id = false;
     json::visit_members(root, |name, value| {
         has_id |= name == "id";
         if json::is_array(value) {
-            arrays.push(value);
+            arrays.add(value);
             if USUAL_NAMES.contains(&name) {
-                usual.push(value);
+                usual.add(value);
             }
         }
     })?;
-    match (&*usual, &*arrays) {
+    match (usual, arrays) {
         _ if has_id => Err(NotAList::NoSingleArray),
-        ([array], _) => Ok(array),
-        ([], [array]) if any_name => Ok(array),
+        (Only::One(array), _) => Ok(array),
+        (Only::None, Only::One(array)) if any_name => Ok(array),
         _ => Err(NotAList::NoSingleArray),
     }
 }
@@ -369,6 +485,18 @@ mod tests {
         check(&likely, r#"{"orders":[1],"count":1}"#, Ok((&["1"], None)));
         check(&likely, r#"{"orders":[1],"links":[1]}"#, none());
         check(&unlikely, r#"{"name":"x","tags":[1]}"#, none());
+    }
+
+    /// A list of the shortest items takes a fixed number of bytes for each, and no more of them than are allowed.
+    #[test]
+    fn a_list_takes_little_more_than_its_text_once_it_is_read() {
+        let count = 10_000;
+        let text = format!(r#"{{"items":[{}]}}"#, vec!["1"; count].join(","));
+        let read = |max| described().read_up_to(Bytes::from(text.clone()), max);
+        let page = read(count).unwrap();
+        assert_eq!(page.len(), count);
+        assert_eq!(page.parsed_bytes(), 8 * count);
+        assert_eq!(read(count - 1), Err(NotAList::TooManyItems { max: count - 1 }));
     }
 
     #[test]

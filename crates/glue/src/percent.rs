@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 /// The bytes that `text` stands for. A `%` that starts no escape stands for itself.
 pub(crate) fn decode(text: &str) -> Cow<'_, [u8]> {
-    let bytes = text.as_bytes();
+    decode_bytes(text.as_bytes())
+}
+
+pub(crate) fn decode_bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
     if !bytes.contains(&b'%') {
         return Cow::Borrowed(bytes);
     }
@@ -30,22 +33,27 @@ pub(crate) fn decode_text(text: &str) -> Cow<'_, str> {
 
 /// Encodes everything but the unreserved characters of RFC 3986.
 pub(crate) fn encode_into(out: &mut String, text: &str) {
-    encode(out, text, |_| false);
+    encode(out, text.as_bytes(), |_| false);
 }
 
 /// Encodes what cannot stand in a segment of a path.
 pub(crate) fn encode_segment_into(out: &mut String, text: &str) {
-    // Where a segment of dots is not escaped it means another place.
-    if matches!(text, "." | "..") {
-        out.push_str(&text.replace('.', "%2E"));
-        return;
-    }
-    encode(out, text, |byte| b"!$&'()*+,;=:@".contains(&byte));
+    encode_segment_bytes_into(out, text.as_bytes());
 }
 
-fn encode(out: &mut String, text: &str, also_plain: impl Fn(u8) -> bool) {
+/// The same for what may not be text.
+pub(crate) fn encode_segment_bytes_into(out: &mut String, segment: &[u8]) {
+    // Where a segment of dots is not escaped it means another place.
+    if matches!(segment, b"." | b"..") {
+        out.push_str(&"%2E".repeat(segment.len()));
+        return;
+    }
+    encode(out, segment, |byte| b"!$&'()*+,;=:@".contains(&byte));
+}
+
+fn encode(out: &mut String, bytes: &[u8], also_plain: impl Fn(u8) -> bool) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in text.bytes() {
+    for &byte in bytes {
         let is_unreserved = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
         if is_unreserved || also_plain(byte) {
             out.push(char::from(byte));

@@ -25,6 +25,7 @@ use crate::{
     identity::Role,
     kind::Rules,
     pattern::Segments,
+    reading::Reads,
     routes::{Match, Routes},
     streams::Streams,
 };
@@ -56,6 +57,8 @@ pub(crate) struct Service {
     streams: Streams,
     /// What each site's application makes by itself.
     pub(crate) per_site: Vec<PerSite>,
+    /// What it does with a path.
+    reads: Reads,
 }
 
 /// What a described path is for.
@@ -238,6 +241,11 @@ impl Profile {
     pub fn is_stream(&self, service: &str, path: &str, query: Option<&str>) -> bool {
         let service = self.services.get(service);
         service.is_some_and(|service| service.streams.has(path, query))
+    }
+
+    pub(crate) fn service_reads(&self, service: &str) -> Reads {
+        let service = self.services.get(service);
+        service.map_or_else(Reads::default, |service| service.reads)
     }
 
     pub(crate) fn access(&self, service: &str) -> Option<&Access> {

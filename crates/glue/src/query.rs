@@ -127,7 +127,7 @@ impl GatherQuery {
 
     /// The sites to ask for the next page of the merged list, and with what. `sites` are the sites of
     /// the scope, in its order.
-    pub fn round(&self, sites: &[SiteName]) -> Result<Round<'_>, Problem> {
+    pub fn round(&self, sites: &[SiteName]) -> Result<Round, Problem> {
         Round::new(self, sites)
     }
 

@@ -174,9 +174,15 @@ impl Address<'_> {
         !rules.is_part(self.below) && rules.reads_request_body(effect)
     }
 
-    /// Exchanges the ids in every item of a list, and says which items are replicas.
-    pub fn map_list(&self, shape: &ListShape, body: Bytes, ids: &dyn Ids) -> Result<MappedList, NotAList> {
-        let page = shape.read(body.clone())?;
+    /// Exchanges the ids in every item of a list of so many items at most, and says which items are replicas.
+    pub fn map_list(
+        &self,
+        shape: &ListShape,
+        body: Bytes,
+        items_max: usize,
+        ids: &dyn Ids,
+    ) -> Result<MappedList, NotAList> {
+        let page = shape.read_up_to(body.clone(), items_max)?;
         let rules = self.rules();
         let mapping = Mapping {
             address: self,

@@ -11,8 +11,8 @@ use crate::{
 
 /// The sites to ask for one page of a merged list, and how their answers become it.
 #[derive(Debug, Clone)]
-pub struct Round<'q> {
-    pub(crate) query: &'q GatherQuery,
+pub struct Round {
+    pub(crate) query: GatherQuery,
     fetches: Vec<Fetch>,
     /// Parallel to `fetches`.
     pub(crate) cursors: Vec<Cursor>,
@@ -30,8 +30,8 @@ pub struct Fetch {
     pub query: String,
 }
 
-impl<'q> Round<'q> {
-    pub(crate) fn new(query: &'q GatherQuery, sites: &[SiteName]) -> Result<Self, Problem> {
+impl Round {
+    pub(crate) fn new(query: &GatherQuery, sites: &[SiteName]) -> Result<Self, Problem> {
         let mut seen = HashSet::new();
         let sites: Vec<_> = sites.iter().filter(|site| seen.insert(*site)).collect();
         let first_page = |site: &SiteName| Cursor {
@@ -80,7 +80,7 @@ impl<'q> Round<'q> {
             query: query.site_query(cursor.token.as_deref()),
         });
         Ok(Self {
-            query,
+            query: query.clone(),
             fetches: fetches.collect(),
             cursors,
             order: sites.into_iter().cloned().collect(),
@@ -111,10 +111,20 @@ impl<'q> Round<'q> {
         &self.fetches
     }
 
+    /// What [`Round::is_settled`] says, where that takes no longer with longer pages.
+    pub fn is_settled_at_once(&self, pages: &[Option<ListPage>]) -> Option<bool> {
+        merge::is_settled_at_once(self, pages)
+    }
+
     /// Whether `pages`, the answers to the first questions, decide the page, so that the other
     /// questions need not be waited for.
     pub fn is_settled(&self, pages: &[Option<ListPage>]) -> bool {
         merge::is_settled(self, pages)
+    }
+
+    /// What [`Round::merge`] takes in memory at most, beside `pages`.
+    pub fn work_bytes(&self, pages: &[Option<ListPage>]) -> usize {
+        merge::work_bytes(self, pages)
     }
 
     /// Makes the page. `pages` are the answers to [`Round::fetches`], in the same order, or the first of

@@ -1,6 +1,6 @@
 //! JSON pointers that may lead to many values at once.
 
-use std::fmt;
+use std::{fmt, ops::ControlFlow};
 
 use serde_json::{Value, value::RawValue};
 
@@ -147,9 +147,16 @@ impl<T> Selection<T> {
                 node.visit(value, visit)?;
             }
         } else if let (Some(every), true) = (&self.every, json::is_array(value)) {
-            for element in json::elements(value)? {
-                every.visit(element, visit)?;
-            }
+            let mut visited = Ok(());
+            json::visit_elements(value, |element| {
+                visited = every.visit(element, visit);
+                if visited.is_ok() {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            })?;
+            visited?;
         }
         Ok(())
     }

@@ -4,6 +4,10 @@ use std::{borrow::Cow, ops::Range};
 
 use crate::{Kind, Profile, container::Inside, identity::Role, pattern::Segments, percent, profile::Deeper};
 
+/// By convention, what lies deeper is no resource of its own: the name of its kind is as long as its path, and a path of
+/// 64 KiB would have 16,000 of them.
+const SEGMENTS_MAX: usize = 64;
+
 /// A path with the places of its ids, by glue or by convention.
 #[derive(Debug)]
 pub(crate) struct Trail<'a> {
@@ -88,7 +92,7 @@ impl<'a> Trail<'a> {
         let mut count = 0;
         for (at, segment) in Segments::of(path).enumerate() {
             count += 1;
-            if at % 2 == 1 {
+            if at % 2 == 1 && at < SEGMENTS_MAX {
                 places.push(Place {
                     range: range_in(path, segment),
                     kind: Some(collection(path, at)),
@@ -96,7 +100,7 @@ impl<'a> Trail<'a> {
             }
         }
         let end = match count {
-            0 => End::Other,
+            0 | SEGMENTS_MAX.. => End::Other,
             _ if count % 2 == 0 => End::Item,
             _ => End::Collection(collection(path, count)),
         };

@@ -1,15 +1,17 @@
 //! Watching a list: events of several sites as one stream.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, ops::ControlFlow};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use cheops_types::SiteName;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::{
-    Column, Form, ListPage, ListShape, NotJson, Pointer, edit,
+    ListPage, ListShape, NotJson, Pointer,
+    edit::{self, Edit},
     json::{self, Found},
+    marks::{Marked, Marks, appended},
     percent,
 };
 
@@ -94,13 +96,10 @@ pub fn with_version_of(body: &[u8], site: &SiteName) -> Option<Vec<u8>> {
 }
 
 impl ListShape {
-    /// The version that one site's list tells.
-    pub fn version_of(&self, page: &ListPage) -> Option<String> {
+    /// The version that one site's list tells; none where it is longer than `max_bytes`.
+    pub fn version_of(&self, page: &ListPage, max_bytes: usize) -> Option<String> {
         let watch = self.watch.as_ref()?;
-        match json::find(json::read(page.text()).ok()?, &watch.version).ok()? {
-            Found::Value(version) => edit::id_text(version).map(Cow::into_owned),
-            Found::Missing { .. } | Found::Blocked => None,
-        }
+        version_at(json::read(page.text()).ok()?, &watch.version, max_bytes)
     }
 
     /// A merged list that tells the versions of all its sites.
@@ -127,23 +126,34 @@ impl ListShape {
             *percent::decode(name) == *watch.parameter.as_bytes()
         };
         let asked = query.split('&').find(is_version);
-        let mut kept: Vec<String> = query
-            .split('&')
-            .filter(|parameter| !parameter.is_empty() && !is_version(parameter))
-            .map(str::to_owned)
-            .collect();
-        let mut put = |version: &str| {
-            let mut parameter = format!("{}=", watch.parameter);
-            percent::encode_into(&mut parameter, version);
-            kept.push(parameter);
+        // One text: a query has room for ten thousands of parameters, and each site gets its own.
+        let mut kept = String::with_capacity(query.len());
+        let begin = |kept: &mut String| {
+            if !kept.is_empty() {
+                kept.push('&');
+            }
         };
-        match (versions.of(site), asked) {
-            (Some(version), _) => put(version),
-            // What stands for no version in particular means the same at all sites.
-            (None, Some(asked)) if asked.split_once('=').is_some_and(|(_, value)| value == "0") => put("0"),
-            _ => {}
+        let others = query.split('&').filter(|parameter| !parameter.is_empty());
+        for parameter in others.filter(|parameter| !is_version(parameter)) {
+            begin(&mut kept);
+            kept.push_str(parameter);
         }
-        kept.join("&")
+        let version = match (versions.of(site), asked) {
+            (Some(version), _) => Some(version),
+            // What stands for no version in particular means the same at all sites.
+            (None, Some(asked)) => asked
+                .split_once('=')
+                .map(|(_, value)| value)
+                .filter(|value| *value == "0"),
+            (None, None) => None,
+        };
+        if let Some(version) = version {
+            begin(&mut kept);
+            kept.push_str(&watch.parameter);
+            kept.push('=');
+            percent::encode_into(&mut kept, version);
+        }
+        kept
     }
 
     /// The versions that a caller wants changes from.
@@ -158,91 +168,94 @@ impl ListShape {
         asked.and_then(|text| Versions::decode(&text)).unwrap_or_default()
     }
 
-    /// A site's event for those who watch several: it tells its site, and the versions of all. None for a line that is no
-    /// event.
-    pub fn mark_event(&self, line: &[u8], site: &SiteName, versions: &mut Versions) -> Option<Vec<u8>> {
+    /// A site's event for those who watch several: it tells its site, and the versions of all. What tells no version, or
+    /// one that is longer than `version_max_bytes`, is about no object of the list and stays as it is. None for a line
+    /// that is no event.
+    ///
+    /// Nothing is built of a line but what is put in it: built, a line of numbers takes thirty times its length.
+    pub fn mark_event(
+        &self,
+        line: &[u8],
+        site: &SiteName,
+        versions: &mut Versions,
+        version_max_bytes: usize,
+    ) -> Option<Vec<u8>> {
         let watch = self.watch.as_ref()?;
-        let mut event: Value = serde_json::from_slice(line).ok()?;
-        let object = event.pointer_mut(&watch.object.to_string())?;
-        if let Some(version) = text_at(object, &watch.version).filter(|version| !version.is_empty()) {
-            versions.set(site, &version);
-            if let Some(place) = object.pointer_mut(&watch.version.to_string()) {
-                *place = versions.encode().into();
-            }
-        } else {
-            // It is about no object of the list, such as an error.
-            return serde_json::to_vec(&event).ok();
-        }
-        let is_form = |form: &&Form| {
-            object
-                .pointer(&form.items.to_string())
-                .is_some_and(Value::is_array)
+        let (text, root) = edit::parse(line).ok()?;
+        let Found::Value(object) = json::find(root, &watch.object).ok()? else {
+            return None;
         };
-        match self.forms.iter().find(is_form) {
-            Some(form) => self.mark_rows(object, form, site),
-            None => self.mark_document(object, site),
+        let version = version_at(object, &watch.version, version_max_bytes);
+        let Some(version) = version.filter(|version| !version.is_empty()) else {
+            return Some(root.get().as_bytes().to_vec());
+        };
+        versions.set(site, &version);
+        let found = json::find(object, &watch.version).ok()?;
+        let versions = json::quote(&versions.encode());
+        let mut edits = vec![edit::put_where(text, &watch.version, found, &versions).ok()?];
+        match self.rows_of(object) {
+            Some((form, rows)) => self.mark_rows(text, object, form, rows, site, &mut edits),
+            None => edits.extend(Marks::of_document(self, watch.object.clone()).edits(text, root, site)),
         }
-        serde_json::to_vec(&event).ok()
+        let marked = edit::apply(text, edits).into_owned();
+        Some(marked.trim_ascii().as_bytes().to_vec())
     }
 
-    fn mark_rows(&self, object: &mut Value, form: &Form, site: &SiteName) {
-        if let Some(Column {
-            definitions,
-            definition,
-            ..
-        }) = &form.column
-            && let Some(Value::Array(known)) = object.pointer_mut(&definitions.to_string())
-            && !known.is_empty()
+    /// The form in which what an event is about has several rows, and the array of them.
+    fn rows_of<'a>(&self, object: &'a RawValue) -> Option<(usize, &'a RawValue)> {
+        self.forms.iter().enumerate().find_map(|(place, form)| {
+            match json::find(object, &form.items).ok()? {
+                Found::Value(rows) if json::is_array(rows) => Some((place, rows)),
+                _ => None,
+            }
+        })
+    }
+
+    fn mark_rows(
+        &self,
+        text: &str,
+        object: &RawValue,
+        form: usize,
+        rows: &RawValue,
+        site: &SiteName,
+        edits: &mut Vec<Edit>,
+    ) {
+        let marks = Marks::new(self, Some(form), true);
+        if let Some((definitions, definition)) = marks.column()
+            && let Ok(Found::Value(known)) = json::find(object, definitions)
+            && json::is_array(known)
+            && !json::is_empty(known)
         {
-            known.extend(serde_json::from_str::<Value>(definition).ok());
+            edits.extend(appended(text, Found::Value(known), definition));
         }
-        let rows = object
-            .pointer_mut(&form.items.to_string())
-            .and_then(Value::as_array_mut);
-        for row in rows.into_iter().flatten() {
-            if let Some(column) = &form.column
-                && let Some(Value::Array(cells)) = row.pointer_mut(&column.cells.to_string())
-            {
-                cells.push(Value::String(site.to_string()));
-            }
-            if let Some(document) = row.pointer_mut(&form.document.to_string()) {
-                self.mark_document(document, site);
-            }
-        }
-    }
-
-    fn mark_document(&self, document: &mut Value, site: &SiteName) {
-        let Some(provenance) = self.provenance.as_ref().filter(|_| document.is_object()) else {
-            return;
-        };
-        let mut inner = document;
-        for step in provenance.steps() {
-            if inner.is_null() {
-                *inner = Value::Object(serde_json::Map::new());
-            }
-            let Some(members) = inner.as_object_mut() else {
-                return;
-            };
-            inner = members.entry(step.clone()).or_insert(Value::Null);
-        }
-        if inner.is_null() {
-            *inner = Value::String(site.to_string());
+        let mut marked = Marked::default();
+        let visited = json::visit_elements(rows, |row| {
+            marked.push(&marks, site, row.get());
+            ControlFlow::Continue(())
+        });
+        if visited.is_ok() {
+            edits.push((json::range_in(text, rows), marked.finish()));
         }
     }
 }
 
-fn text_at(value: &Value, pointer: &Pointer) -> Option<String> {
-    match value.pointer(&pointer.to_string())? {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
+fn version_at(value: &RawValue, pointer: &Pointer, max_bytes: usize) -> Option<String> {
+    match json::find(value, pointer).ok()? {
+        Found::Value(version) if version.get().len() <= max_bytes => {
+            edit::id_text(version).map(Cow::into_owned)
+        }
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::Profile;
+
+    const VERSION_MAX: usize = 64;
 
     const GLUE: &str = r#"
 application = "shop"
@@ -316,7 +329,7 @@ watch = { parameter = "version", version = "/metadata/version", object = "/objec
         let (shape, mut versions) = (shape(), Versions::default());
         versions.set(&site("b"), "7");
         let mut mark = |line: &str| {
-            let marked = shape.mark_event(line.as_bytes(), &site("a"), &mut versions)?;
+            let marked = shape.mark_event(line.as_bytes(), &site("a"), &mut versions, VERSION_MAX)?;
             Some(serde_json::from_slice::<Value>(&marked).unwrap())
         };
         let event = mark(r#"{"type":"ADDED","object":{"metadata":{"name":"x","version":"3"}}}"#).unwrap();
@@ -333,5 +346,35 @@ watch = { parameter = "version", version = "/metadata/version", object = "/objec
             serde_json::from_str::<Value>(error).unwrap()
         );
         assert_eq!(mark("no event"), None);
+    }
+
+    /// One site's event must not make those of the others long, which tell the versions of all.
+    #[test]
+    fn a_version_that_is_too_long_is_not_carried() {
+        let (shape, mut versions) = (shape(), Versions::default());
+        let event = |version: &str| format!(r#"{{"object":{{"metadata":{{"version":"{version}"}}}}}}"#);
+        let long = event(&"9".repeat(VERSION_MAX));
+        let marked = shape.mark_event(long.as_bytes(), &site("a"), &mut versions, VERSION_MAX);
+        assert_eq!(marked.as_deref(), Some(long.as_bytes()));
+        assert!(versions.is_empty());
+        let body = format!(
+            r#"{{"items":[],"metadata":{{"version":"{}"}}}}"#,
+            "9".repeat(VERSION_MAX)
+        );
+        let page = shape.read(body.into()).unwrap();
+        assert_eq!(shape.version_of(&page, VERSION_MAX), None);
+        assert!(shape.version_of(&page, VERSION_MAX + 2).is_some());
+    }
+
+    #[test]
+    fn an_event_keeps_its_bytes_around_what_is_put_in_it() {
+        let (shape, mut versions) = (shape(), Versions::default());
+        let line = "{ \"n\":1.50,\"object\":{\"metadata\":{\"version\":3}} , \"x\" : []}\r";
+        let marked = shape.mark_event(line.as_bytes(), &site("a"), &mut versions, VERSION_MAX);
+        let expect = format!(
+            r#"{{ "n":1.50,"object":{{"metadata":{{"version":"{}","annotations":{{"site":"a"}}}}}} , "x" : []}}"#,
+            versions.encode()
+        );
+        assert_eq!(String::from_utf8(marked.unwrap()).unwrap(), expect);
     }
 }

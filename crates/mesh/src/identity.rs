@@ -34,6 +34,8 @@ pub enum IdentityError {
     OtherCa,
     #[error("the certificate is expired or not valid yet; issue a new one, or set the clock")]
     OutOfDate,
+    #[error("the certificate is revoked here; issue a new one, or take it out of `peer.revoked`")]
+    Revoked,
     #[error(
         "the certificate is not a site's: it needs exactly one URI name, `cheops:site:<name>`, and no other names"
     )]
@@ -207,7 +209,7 @@ impl MeshCa {
         let end_entity = parse("certificate", issued.der())?;
         let (anchors, at_unix_s) = (anchors(&self.certificate)?, validity.not_before_unix_s);
         check_usage(&end_entity, &anchors, &[], at_unix_s, KeyUsage::server_auth()).map_err(|error| {
-            match error {
+            match error.into() {
                 IdentityError::OtherCa => IdentityError::ForeignCa,
                 other => other,
             }
@@ -230,11 +232,32 @@ impl fmt::Debug for MeshCa {
 /// The site that a certificate speaks for, if a peer that trusts `ca` would believe it at
 /// `at_unix_s`, as server and as client. Both are PEM texts.
 pub fn verify(ca: &str, certificate: &str, at_unix_s: u64) -> Result<SiteName, IdentityError> {
-    believe(
-        &anchors(ca)?,
-        &certificates("certificate", certificate)?,
-        at_unix_s,
-    )
+    let (anchors, chain) = (anchors(ca)?, certificates("certificate", certificate)?);
+    Ok(believe(&anchors, &chain, at_unix_s)?)
+}
+
+/// Why a certificate is not believed at a time.
+pub(crate) enum Unbelieved {
+    /// One of the chain has ended before, at the time given.
+    Ended {
+        at_unix_s: u64,
+    },
+    Otherwise(IdentityError),
+}
+
+impl From<IdentityError> for Unbelieved {
+    fn from(error: IdentityError) -> Self {
+        Self::Otherwise(error)
+    }
+}
+
+impl From<Unbelieved> for IdentityError {
+    fn from(unbelieved: Unbelieved) -> Self {
+        match unbelieved {
+            Unbelieved::Ended { .. } => Self::OutOfDate,
+            Unbelieved::Otherwise(error) => error,
+        }
+    }
 }
 
 /// The site that a chain of certificates speaks for; its own is the first.
@@ -242,13 +265,35 @@ pub(crate) fn believe(
     anchors: &[TrustAnchor<'_>],
     chain: &[CertificateDer<'_>],
     at_unix_s: u64,
-) -> Result<SiteName, IdentityError> {
+) -> Result<SiteName, Unbelieved> {
     let (first, intermediates) = chain.split_first().ok_or(IdentityError::NotASite)?;
     let end_entity = parse("certificate", first)?;
     for usage in [KeyUsage::server_auth(), KeyUsage::client_auth()] {
         check_usage(&end_entity, anchors, intermediates, at_unix_s, usage)?;
     }
-    site_of(&end_entity)
+    Ok(site_of(&end_entity)?)
+}
+
+/// Like [`believe`] now, or at the end of the chain's time if that was `grace_s` ago at most. Only this site's clock
+/// counts: a time that comes with what was signed is chosen by whoever has the key.
+pub(crate) fn believe_lately(
+    anchors: &[TrustAnchor<'_>],
+    chain: &[CertificateDer<'_>],
+    now_unix_s: u64,
+    grace_s: u64,
+) -> Result<SiteName, Unbelieved> {
+    let mut at_unix_s = now_unix_s;
+    loop {
+        match believe(anchors, chain, at_unix_s) {
+            // The next may have ended earlier still; each end is before the last, so this comes to an end.
+            Err(Unbelieved::Ended { at_unix_s: end })
+                if end < at_unix_s && now_unix_s.saturating_sub(end) <= grace_s =>
+            {
+                at_unix_s = end;
+            }
+            result => return result,
+        }
+    }
 }
 
 fn check_usage(
@@ -257,7 +302,7 @@ fn check_usage(
     intermediates: &[CertificateDer<'_>],
     at_unix_s: u64,
     usage: KeyUsage,
-) -> Result<(), IdentityError> {
+) -> Result<(), Unbelieved> {
     let at = UnixTime::since_unix_epoch(Duration::from_secs(at_unix_s));
     end_entity
         .verify_for_usage(
@@ -271,11 +316,12 @@ fn check_usage(
         )
         .map(drop)
         .map_err(|error| match error {
-            webpki::Error::CertExpired { .. } | webpki::Error::CertNotValidYet { .. } => {
-                IdentityError::OutOfDate
-            }
-            webpki::Error::RequiredEkuNotFoundContext(_) => IdentityError::NotASite,
-            _ => IdentityError::OtherCa,
+            webpki::Error::CertExpired { not_after, .. } => Unbelieved::Ended {
+                at_unix_s: not_after.as_secs(),
+            },
+            webpki::Error::CertNotValidYet { .. } => IdentityError::OutOfDate.into(),
+            webpki::Error::RequiredEkuNotFoundContext(_) => IdentityError::NotASite.into(),
+            _ => IdentityError::OtherCa.into(),
         })
 }
 

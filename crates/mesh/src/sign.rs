@@ -9,12 +9,13 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use cheops_types::SiteName;
+use cheops_net::Revoked;
+use cheops_types::{Limit, SiteName};
 use rcgen::{KeyPair, PublicKeyData as _, SigningKey as _};
 use rustls_pki_types::{CertificateDer, TrustAnchor};
 use webpki::ALL_VERIFICATION_ALGS;
 
-use crate::identity::{self, IdentityError};
+use crate::identity::{self, IdentityError, Unbelieved};
 
 const VERSION: u8 = 1;
 
@@ -48,6 +49,7 @@ pub struct Identity {
     /// Version and certificates, as every signature begins.
     prefix: Vec<u8>,
     anchors: Vec<TrustAnchor<'static>>,
+    revoked: Revoked,
     /// Certificates with the hour at which they were found valid.
     believed: Mutex<HashMap<(Vec<u8>, u64), SiteName>>,
 }
@@ -68,8 +70,16 @@ impl Identity {
             key,
             prefix: encode(&chain)?,
             anchors,
+            revoked: Revoked::default(),
             believed: Mutex::default(),
         })
+    }
+
+    /// The same, not believing these certificates, whenever they signed.
+    pub fn revoking(mut self, revoked: Revoked) -> Self {
+        self.revoked = revoked;
+        self.believed = Mutex::default();
+        self
     }
 
     pub fn site(&self) -> &SiteName {
@@ -82,26 +92,21 @@ impl Identity {
         Ok(signature)
     }
 
-    /// The site that has signed `message`, if its certificate is valid at one of the times.
+    /// The site that has signed `message`, if its certificate is valid now or was until `grace_s` ago at most, and is not
+    /// revoked.
     pub fn signer(
         &self,
         message: &[u8],
         signature: &[u8],
-        at_unix_s: &[u64],
+        now_unix_s: u64,
+        grace_s: u64,
     ) -> Result<SiteName, SignatureError> {
         if signature.is_empty() {
             return Err(SignatureError::Missing);
         }
         let (chain, rest) = decode(signature).ok_or(SignatureError::Malformed)?;
         let head = &signature[..signature.len() - rest.len()];
-        let mut believed = Err(IdentityError::OutOfDate);
-        for at in at_unix_s {
-            believed = self.believe(head, &chain, *at);
-            if believed.is_ok() {
-                break;
-            }
-        }
-        let site = believed?;
+        let site = self.believe(head, &chain, now_unix_s, grace_s)?;
         let end_entity = identity::parse("certificate", &chain[0])?;
         // The certificate says which kind of key it is, so at most a few of these are tried.
         let is_signed = ALL_VERIFICATION_ALGS
@@ -118,14 +123,24 @@ impl Identity {
         &self,
         head: &[u8],
         chain: &[CertificateDer<'_>],
-        at_unix_s: u64,
+        now_unix_s: u64,
+        grace_s: u64,
     ) -> Result<SiteName, IdentityError> {
-        let key = (head.to_vec(), at_unix_s / BELIEVED_S);
+        let key = (head.to_vec(), now_unix_s / BELIEVED_S);
         let lock = || self.believed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(site) = lock().get(&key) {
             return Ok(site.clone());
         }
-        let site = identity::believe(&self.anchors, chain, at_unix_s)?;
+        if self.revoked.has_any(chain) {
+            return Err(IdentityError::Revoked);
+        }
+        let believed = identity::believe_lately(&self.anchors, chain, now_unix_s, grace_s);
+        let site = believed.map_err(|unbelieved| {
+            if let Unbelieved::Ended { .. } = unbelieved {
+                Limit::CertificateGrace.hit();
+            }
+            unbelieved
+        })?;
         let mut believed = lock();
         if believed.len() >= BELIEVED_MAX {
             believed.clear();

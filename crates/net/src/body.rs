@@ -12,7 +12,11 @@ use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use crate::{Ending, place::InFlight, pool::Lease, replay::Replayed};
+use crate::{Ending, Trailers, outbox::Outgoing, place::InFlight, pool::Lease, replay::Replayed};
+
+/// Bytes that are there as a whole are handed out in pieces, so that whoever sends them takes only as much as
+/// the other side does.
+const PIECE_MAX_BYTES: usize = 64 * 1024;
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -24,6 +28,8 @@ pub struct Progress(Rc<ProgressState>);
 struct ProgressState {
     moved_at: Cell<Option<Instant>>,
     ended: Cell<bool>,
+    /// Which trailers may pass; without it, all.
+    trailers: Option<Rc<Trailers>>,
 }
 
 impl Progress {
@@ -52,6 +58,8 @@ pub enum Body {
     Watched(Box<Body>, Progress),
     /// A body that ends as if it were whole when its listener is being closed.
     Until(Box<Body>, Ending),
+    /// An answer's body that ends when its HTTP/2 client is too slow.
+    Outgoing(Outgoing),
     /// A body from anywhere else, a file say.
     Other(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError>>>),
 }
@@ -78,6 +86,15 @@ impl Body {
         Self::Until(Box::new(self), ending)
     }
 
+    /// Whether nothing is left to be handed out after one piece, and nothing of others is held until then.
+    pub(crate) fn is_one_piece(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Full(bytes) => bytes.as_ref().is_none_or(|bytes| bytes.len() <= PIECE_MAX_BYTES),
+            _ => false,
+        }
+    }
+
     /// How far a watched body came.
     pub(crate) fn progress(&self) -> Option<Progress> {
         match self {
@@ -88,10 +105,22 @@ impl Body {
 
     /// Counts what passes, unless there is nothing to count.
     pub fn watch(self) -> (Self, Option<Progress>) {
+        self.watch_with(None)
+    }
+
+    /// Like [`Body::watch`] for a request that somebody else sent, whose trailers are not all let in.
+    pub fn watch_request(self, trailers: &Rc<Trailers>) -> (Self, Option<Progress>) {
+        self.watch_with(Some(trailers))
+    }
+
+    fn watch_with(self, trailers: Option<&Rc<Trailers>>) -> (Self, Option<Progress>) {
         if self.is_end_stream() {
             return (self, None);
         }
-        let progress = Progress::default();
+        let progress = Progress(Rc::new(ProgressState {
+            trailers: trailers.cloned(),
+            ..ProgressState::default()
+        }));
         (Self::Watched(Box::new(self), progress.clone()), Some(progress))
     }
 }
@@ -112,7 +141,7 @@ impl http_body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match self.get_mut() {
             Self::Empty => Poll::Ready(None),
-            Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Full(bytes) => Poll::Ready(next_piece(bytes).map(|piece| Ok(Frame::data(piece)))),
             Self::Incoming(incoming) | Self::Counted(incoming, _) => {
                 Pin::new(incoming).poll_frame(cx).map_err(Into::into)
             }
@@ -127,13 +156,19 @@ impl http_body::Body for Body {
             }
             Self::Replayed(body) => body.poll_frame(cx),
             Self::Watched(body, progress) => {
-                let frame = ready!(Pin::new(&mut **body).poll_frame(cx));
+                let mut frame = ready!(Pin::new(&mut **body).poll_frame(cx));
+                if let (Some(Ok(frame)), Some(rules)) = (&mut frame, &progress.0.trailers)
+                    && let Some(trailers) = frame.trailers_mut()
+                {
+                    rules.clean(trailers);
+                }
                 progress.0.moved_at.set(Some(Instant::now()));
                 progress.0.ended.set(frame.is_none() || body.is_end_stream());
                 Poll::Ready(frame)
             }
             Self::Until(_, ending) if ending.has_come(cx) => Poll::Ready(None),
             Self::Until(body, _) => Pin::new(&mut **body).poll_frame(cx),
+            Self::Outgoing(body) => body.poll_frame(cx),
             Self::Other(body) => body.as_mut().poll_frame(cx),
         }
     }
@@ -147,6 +182,7 @@ impl http_body::Body for Body {
             }
             Self::Replayed(body) => body.is_end_stream(),
             Self::Watched(body, _) | Self::Until(body, _) => body.is_end_stream(),
+            Self::Outgoing(body) => body.is_end_stream(),
             Self::Other(body) => body.is_end_stream(),
         }
     }
@@ -161,7 +197,15 @@ impl http_body::Body for Body {
             Self::Replayed(body) => body.size_hint(),
             Self::Watched(body, _) => body.size_hint(),
             Self::Until(..) => SizeHint::new(),
+            Self::Outgoing(body) => body.size_hint(),
             Self::Other(body) => body.size_hint(),
         }
+    }
+}
+
+fn next_piece(bytes: &mut Option<Bytes>) -> Option<Bytes> {
+    match bytes {
+        Some(rest) if rest.len() > PIECE_MAX_BYTES => Some(rest.split_to(PIECE_MAX_BYTES)),
+        _ => bytes.take(),
     }
 }

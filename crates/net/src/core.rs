@@ -1,8 +1,8 @@
 //! One core: a thread with its own runtime, listeners and connections.
 
 use std::{
-    cell::RefCell, collections::HashMap, net::TcpListener, rc::Rc, sync::Arc, thread::JoinHandle,
-    time::Duration,
+    cell::RefCell, collections::HashMap, net::TcpListener, os::fd::AsFd as _, rc::Rc, sync::Arc,
+    thread::JoinHandle, time::Duration,
 };
 
 use cheops_types::Limit;
@@ -12,8 +12,11 @@ use tokio::{
 };
 
 use crate::{
-    Clock, Handler, ServeOptions,
+    Clock, Handler, Network, ServeOptions,
+    budget::Budget,
     drain::Drain,
+    files,
+    outbox::Outbox,
     serve::{Acceptor, http_builder},
     timer::CoarseTimer,
 };
@@ -30,6 +33,8 @@ pub enum Command<T> {
         listener: TcpListener,
         tls: Option<Arc<rustls::ServerConfig>>,
         options: ServeOptions,
+        /// Whose budgets do not count.
+        exempt: Arc<[Network]>,
         tag: T,
     },
     /// New connections get this TLS; open ones stay as they are.
@@ -106,6 +111,10 @@ async fn run<H: Handler>(
     drain_timeout_ms: u64,
 ) {
     let timer = CoarseTimer::install(&clock);
+    let outbox = Outbox::new(clock.clone());
+    tokio::task::spawn_local(outbox.clone().look());
+    // Apart, so that clients take nothing from peers at the same address.
+    let (of_clients, of_peers) = (Arc::<Budget>::default(), Arc::<Budget>::default());
     let mut open: HashMap<ListenerId, Open<H>> = HashMap::new();
     let mut closing: Vec<Rc<Drain>> = Vec::new();
     while let Some(command) = commands.recv().await {
@@ -115,6 +124,7 @@ async fn run<H: Handler>(
                 listener,
                 tls,
                 options,
+                exempt,
                 tag,
             } => {
                 let listener = match tokio::net::TcpListener::from_std(listener) {
@@ -129,12 +139,25 @@ async fn run<H: Handler>(
                     tag,
                     tls: RefCell::new(tls),
                     options,
+                    exempt,
                     clock: clock.clone(),
+                    outbox: outbox.clone(),
                     http: http_builder(&options, timer),
                 });
                 let drain = Rc::new(Drain::default());
                 let (stop, stopped) = oneshot::channel();
-                tokio::task::spawn_local(accept(listener, acceptor.clone(), drain.clone(), stopped));
+                let budget = if options.uses_reserve {
+                    &of_peers
+                } else {
+                    &of_clients
+                };
+                tokio::task::spawn_local(accept(
+                    listener,
+                    acceptor.clone(),
+                    budget.clone(),
+                    drain.clone(),
+                    stopped,
+                ));
                 open.insert(
                     id,
                     Open {
@@ -175,6 +198,7 @@ async fn run<H: Handler>(
 async fn accept<H: Handler>(
     listener: tokio::net::TcpListener,
     acceptor: Rc<Acceptor<H>>,
+    budget: Arc<Budget>,
     drain: Rc<Drain>,
     mut stopped: oneshot::Receiver<()>,
 ) {
@@ -192,7 +216,18 @@ async fn accept<H: Handler>(
             _ = &mut stopped => return,
             accepted = listener.accept() => match accepted {
                 Ok((stream, remote)) => {
-                    tokio::task::spawn_local(acceptor.clone().serve(stream, remote, drain.clone()));
+                    let options = &acceptor.options;
+                    let Some(place) = budget.enter(remote.ip(), &acceptor.exempt, options.budget) else {
+                        continue;
+                    };
+                    if !options.uses_reserve && !files::is_for_clients(&stream) {
+                        Limit::FilesReserved.hit();
+                        let freed = until_files_are_free(&listener);
+                        if until_stopped(freed, &mut stopped).await.is_none() {
+                            return;
+                        }
+                    }
+                    tokio::task::spawn_local(acceptor.clone().serve(stream, remote, place, drain.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "accept failed");
@@ -200,5 +235,28 @@ async fn accept<H: Handler>(
                 }
             },
         }
+    }
+}
+
+/// Waits until a new file would be one of those that clients may have. What is accepted meanwhile waits in the
+/// kernel's queue, as behind `connections_max`.
+async fn until_files_are_free(listener: &tokio::net::TcpListener) {
+    loop {
+        tokio::time::sleep(ACCEPT_PAUSE).await;
+        // A file for a moment: its number tells.
+        if let Ok(file) = listener.as_fd().try_clone_to_owned()
+            && files::is_for_clients(&file)
+        {
+            return;
+        }
+    }
+}
+
+/// None when the listener was stopped before.
+async fn until_stopped<F: Future>(future: F, stopped: &mut oneshot::Receiver<()>) -> Option<F::Output> {
+    tokio::select! {
+        biased;
+        _ = stopped => None,
+        output = future => Some(output),
     }
 }

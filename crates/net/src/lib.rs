@@ -6,14 +6,21 @@
 
 mod bind;
 mod body;
+mod budget;
+mod client;
+mod client_stream;
 mod clock;
 mod core;
 mod drain;
 mod executor;
+mod files;
 mod gate;
 mod heard;
 mod http1;
 mod lane;
+mod offload;
+mod outbox;
+mod pace;
 mod peer;
 mod place;
 mod pool;
@@ -23,16 +30,26 @@ mod serve;
 mod stream;
 mod timer;
 mod tls;
+mod trailers;
 mod upstream;
 
 pub use bind::{BindError, bind, rebind};
 pub use body::{Body, BoxError, Progress};
+pub use budget::BudgetOptions;
+pub use client::{Client, InvalidNetwork, Network};
 pub use clock::{Clock, Deadline, Expired};
 pub use core::{Command, CoreHandle, CoreOptions, ListenerId, spawn_core};
 pub use executor::LocalExecutor;
+pub use files::set_files;
+pub use offload::{NotDone, Offload};
+pub use outbox::Outgoing;
+pub use pace::PaceOptions;
 pub use peer::{Bulk, PeerLink, PeerOptions};
 pub use replay::Replay;
 pub use send_error::{SendError, SendErrorKind};
 pub use serve::{Connection, Ending, Handler, Hold, ServeOptions};
-pub use tls::{MeshTls, Pair, SITE_URI_PREFIX, Subject, TlsError, client_tls, server_tls};
+pub use tls::{
+    InvalidSerial, MeshTls, Pair, Revoked, SITE_URI_PREFIX, Serial, Subject, TlsError, client_tls, server_tls,
+};
+pub use trailers::Trailers;
 pub use upstream::{Upstream, UpstreamHttp, UpstreamOptions, UpstreamTarget};

@@ -11,10 +11,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
-    Body, Clock, LocalExecutor, MeshTls, SendError, SendErrorKind, TlsError,
+    Body, Client, Clock, LocalExecutor, MeshTls, SendError, SendErrorKind, TlsError, files,
     heard::{Greeting, Heard},
     lane::{Dialled, Lane},
-    place::{InFlight, Place, Places},
+    place::{ClientPlaces, InFlight, Place, Places},
     send_error::describe,
     stream::keep_lively,
 };
@@ -24,6 +24,7 @@ pub struct PeerOptions {
     pub connect_timeout_ms: u64,
     pub ping_ms: u64,
     pub inflight_max: usize,
+    pub client_inflight_max: usize,
     pub idle_ms: u64,
     /// What one body may have under way.
     pub stream_window_bytes: u32,
@@ -40,6 +41,7 @@ impl From<&Limits> for PeerOptions {
             connect_timeout_ms: limits.peer_connect_timeout_ms,
             ping_ms: limits.peer_ping_ms,
             inflight_max: limits.peer_inflight_max,
+            client_inflight_max: limits.address_peer_inflight_max,
             idle_ms: limits.peer_idle_s * 1000,
             stream_window_bytes: limits.peer_stream_window_bytes,
             window_bytes: limits.peer_window_bytes,
@@ -67,6 +69,7 @@ pub struct PeerLink {
     short: Lane,
     bulk: Lane,
     inflight: Places,
+    of_clients: ClientPlaces,
     last_used_ms: Cell<u64>,
 }
 
@@ -88,6 +91,7 @@ impl PeerLink {
             bulk: Lane::new(clock.clone()),
             clock,
             inflight: Places::default(),
+            of_clients: ClientPlaces::default(),
             last_used_ms: Cell::new(0),
         }))
     }
@@ -102,12 +106,30 @@ impl PeerLink {
 
     /// Sends one request and waits for the head of its answer. A request that was certainly not
     /// seen is sent once more on a fresh connection before the send fails.
-    pub async fn send(&self, mut request: Request<Body>, bulk: Bulk) -> Result<Response<Body>, SendError> {
+    pub async fn send(&self, request: Request<Body>, bulk: Bulk) -> Result<Response<Body>, SendError> {
+        self.send_for(None, request, bulk).await
+    }
+
+    /// Like [`PeerLink::send`] on behalf of a client, which may have so many under way and no more.
+    pub async fn send_for(
+        &self,
+        client: Option<Client>,
+        mut request: Request<Body>,
+        bulk: Bulk,
+    ) -> Result<Response<Body>, SendError> {
+        let busy = |limit: Limit, detail: &str| {
+            limit.hit();
+            SendError::not_executed(SendErrorKind::Busy, detail)
+        };
         let Some(peer) = self.enter() else {
-            Limit::PeerInflight.hit();
-            let error = SendError::not_executed(SendErrorKind::Busy, "too many requests under way");
+            let error = busy(Limit::PeerInflight, "too many requests under way");
             return Err(error.with_request(request));
         };
+        let of_client = client.map(|client| self.of_clients.take(client, self.options.client_inflight_max));
+        if let Some(None) = of_client {
+            let detail = "too many requests of this client's address under way";
+            return Err(busy(Limit::AddressPeerInflight, detail).with_request(request));
+        }
         self.address_to_site(&mut request)?;
         let (response, connection) = self
             .lane(bulk)
@@ -116,6 +138,7 @@ impl PeerLink {
         let in_flight = InFlight {
             _connection: connection,
             _peer: Some(peer),
+            _client: of_client.flatten(),
         };
         Ok(response.map(|body| Body::Counted(body, in_flight)))
     }
@@ -130,6 +153,12 @@ impl PeerLink {
             Ok(stream) => stream,
             Err(error) => return Err(error.with_request(request)),
         };
+        // Each takes a file, for as long as a client likes.
+        if !files::is_for_dials(stream.get_ref().0) {
+            Limit::FilesReserved.hit();
+            let detail = "the agent has too many files open; raise its limit of open files (`ulimit -n`)";
+            return Err(SendError::not_executed(SendErrorKind::Busy, detail).with_request(request));
+        }
         let failed = |error: hyper::Error| SendError::not_executed(SendErrorKind::Connect, describe(&error));
         let builder = crate::http1::client(self.options.head_fields_max, self.options.head_max_bytes);
         let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(failed)?;

@@ -13,7 +13,7 @@ use std::{
 };
 
 use cheops_types::{Limit, Limits, SiteName};
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{rt::TokioIo, server::conn::auto};
 use rustls_pki_types::CertificateDer;
@@ -24,13 +24,20 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    Body, Clock, Deadline, LocalExecutor,
+    Body, BudgetOptions, Client, Clock, Deadline, LocalExecutor, Network, PaceOptions,
+    budget::Place,
+    client_stream::{BodyBytes, ClientStream, Flow},
     drain::{Drain, DrainMember},
     http1::BUILT_IN_FIELDS_MAX,
-    stream::{KEEPALIVE, keep_lively},
+    outbox::Outbox,
+    pace::Pace,
+    stream::KEEPALIVE,
     timer::CoarseTimer,
     tls::{Subject, site_of},
 };
+
+/// What one HTTP/2 answer may have waiting here for its client's window.
+const SEND_BUFFER_BYTES: usize = 128 * 1024;
 
 /// The bounds of a listener's connections.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +52,10 @@ pub struct ServeOptions {
     pub stream_window_bytes: u32,
     /// What all HTTP/2 bodies of one connection may have under way.
     pub window_bytes: u32,
+    pub pace: PaceOptions,
+    pub budget: BudgetOptions,
+    /// Whether connections are accepted also from what clients must leave.
+    pub uses_reserve: bool,
 }
 
 impl ServeOptions {
@@ -59,6 +70,9 @@ impl ServeOptions {
             streams_max: limits.client_streams_max,
             stream_window_bytes: limits.client_stream_window_bytes,
             window_bytes: limits.client_stream_window_bytes.saturating_mul(2),
+            pace: PaceOptions::from(limits),
+            budget: BudgetOptions::from(limits),
+            uses_reserve: false,
         }
     }
 
@@ -68,6 +82,7 @@ impl ServeOptions {
             streams_max: u32::try_from(limits.peer_inflight_max).unwrap_or(u32::MAX),
             stream_window_bytes: limits.peer_stream_window_bytes,
             window_bytes: limits.peer_window_bytes,
+            uses_reserve: true,
             ..Self::for_clients(limits)
         }
     }
@@ -87,9 +102,44 @@ pub struct Connection<T> {
     drain: Rc<Drain>,
     drain_timeout_ms: u64,
     clock: Rc<Clock>,
+    outbox: Rc<Outbox>,
+    pace: PaceOptions,
+    flow: Arc<Flow>,
 }
 
 impl<T> Connection<T> {
+    /// Whose budgets count; none for one who is not counted.
+    pub fn client(&self) -> Option<Client> {
+        self.flow.client()
+    }
+
+    /// Must be told of each request's end, before its answer is sent.
+    pub fn answered(&self) {
+        self.flow.end_body();
+    }
+
+    fn begin<B: http_body::Body>(&self, request: &Request<B>) {
+        self.has_begun.set(true);
+        let body = request.body();
+        let bytes = match body.size_hint().exact() {
+            _ if request.version() == Version::HTTP_2 => BodyBytes::Always,
+            Some(bytes) if self.is_tls => BodyBytes::InTls(bytes),
+            Some(bytes) => BodyBytes::Exactly(bytes),
+            None => BodyBytes::UntilAnswered,
+        };
+        self.flow.begin_body(bytes);
+    }
+
+    /// Ends an answer over HTTP/2 when its client is too slow; of HTTP/1.1 the connection ends. What is
+    /// handed out in one piece holds nothing.
+    #[must_use]
+    pub fn paced(&self, body: Body) -> Body {
+        if body.is_one_piece() {
+            return body;
+        }
+        Body::Outgoing(self.outbox.send(body, self.pace))
+    }
+
     /// For a body without an end of its own, see [`Body::until`].
     pub fn ending(&self) -> Ending {
         Ending(self.drain.join_as_part())
@@ -161,7 +211,10 @@ pub(crate) struct Acceptor<H: Handler> {
     pub(crate) tag: H::Tag,
     pub(crate) tls: RefCell<Option<Arc<rustls::ServerConfig>>>,
     pub(crate) options: ServeOptions,
+    /// Whose budgets do not count.
+    pub(crate) exempt: Arc<[Network]>,
     pub(crate) clock: Rc<Clock>,
+    pub(crate) outbox: Rc<Outbox>,
     pub(crate) http: auto::Builder<LocalExecutor>,
 }
 
@@ -181,6 +234,7 @@ pub(crate) fn http_builder(options: &ServeOptions, timer: CoarseTimer) -> auto::
         .max_concurrent_streams(options.streams_max)
         .initial_stream_window_size(options.stream_window_bytes)
         .initial_connection_window_size(options.window_bytes)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
         .keep_alive_interval(KEEPALIVE)
         .keep_alive_timeout(KEEPALIVE)
         .max_header_list_size(u32::try_from(options.head_max_bytes).unwrap_or(u32::MAX));
@@ -188,12 +242,19 @@ pub(crate) fn http_builder(options: &ServeOptions, timer: CoarseTimer) -> auto::
 }
 
 impl<H: Handler> Acceptor<H> {
-    pub(crate) async fn serve(self: Rc<Self>, stream: TcpStream, remote: SocketAddr, drain: Rc<Drain>) {
-        keep_lively(&stream);
+    pub(crate) async fn serve(
+        self: Rc<Self>,
+        stream: TcpStream,
+        remote: SocketAddr,
+        place: Place,
+        drain: Rc<Drain>,
+    ) {
+        let stream = ClientStream::new(stream, place);
+        let flow = stream.flow();
         let member = drain.join();
         let tls = self.tls.borrow().clone();
         let Some(tls) = tls else {
-            let connection = self.connection(remote, None, false, drain);
+            let connection = self.connection(remote, None, false, flow, drain);
             return self.serve_stream(stream, connection, member).await;
         };
         let accept = TlsAcceptor::from(tls).accept(stream);
@@ -205,7 +266,7 @@ impl<H: Handler> Acceptor<H> {
                 let session = stream.get_ref().1;
                 let certificate = session.peer_certificates().and_then(|chain| chain.first());
                 let speaks_http2 = session.alpn_protocol() == Some(b"h2");
-                let connection = self.connection(remote, certificate, true, drain);
+                let connection = self.connection(remote, certificate, true, flow, drain);
                 // Over HTTP/2 pings tell who is there; a peer keeps a connection open without requests.
                 connection.has_begun.set(speaks_http2);
                 self.serve_stream(stream, connection, member).await;
@@ -221,6 +282,7 @@ impl<H: Handler> Acceptor<H> {
         remote: SocketAddr,
         certificate: Option<&CertificateDer<'_>>,
         is_tls: bool,
+        flow: Arc<Flow>,
         drain: Rc<Drain>,
     ) -> Rc<Connection<H::Tag>> {
         // A port takes certificates of sites or of users, never of both.
@@ -234,6 +296,9 @@ impl<H: Handler> Acceptor<H> {
             drain,
             drain_timeout_ms: self.options.drain_timeout_ms,
             clock: self.clock.clone(),
+            outbox: self.outbox.clone(),
+            pace: self.options.pace,
+            flow,
         })
     }
 
@@ -241,8 +306,9 @@ impl<H: Handler> Acceptor<H> {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let service = service_fn(|request| {
-            connection.has_begun.set(true);
+        let flow = &*connection.flow;
+        let service = service_fn(|request: Request<Incoming>| {
+            connection.begin(&request);
             // Not wrapped in another future: the whole state of a request would be moved once more.
             self.handler.clone().handle(connection.clone(), request)
         });
@@ -253,6 +319,7 @@ impl<H: Handler> Acceptor<H> {
         // Until the first request HTTP has not begun, and so its own time limit has not either.
         let mut silence = Some(self.clock.deadline(self.options.head_timeout_ms));
         let mut forced_end: Option<Deadline> = None;
+        let mut reader = Reader::default();
         std::future::poll_fn(|cx| {
             if forced_end.is_none() && member.should_end(cx) {
                 forced_end = Some(self.clock.deadline(self.options.drain_timeout_ms));
@@ -271,6 +338,11 @@ impl<H: Handler> Acceptor<H> {
                 Limit::Drain.hit();
                 return Poll::Ready(());
             }
+            if let Some(limit) = reader.too_slow(cx, flow, &self.clock, &self.options.pace) {
+                limit.hit();
+                flow.give_up();
+                return Poll::Ready(());
+            }
             if let Some(deadline) = &mut silence {
                 if connection.has_begun.get() {
                     silence = None;
@@ -282,6 +354,46 @@ impl<H: Handler> Acceptor<H> {
             Poll::Pending
         })
         .await;
+    }
+}
+
+/// The client of a connection as one who reads.
+#[derive(Default)]
+struct Reader {
+    pace: Pace,
+    /// The next look; none while the client has taken everything.
+    next_look: Option<Deadline>,
+}
+
+impl Reader {
+    /// The limit that the client hits by not reading. While it reads this is one load.
+    fn too_slow(
+        &mut self,
+        cx: &mut Context<'_>,
+        flow: &Flow,
+        clock: &Rc<Clock>,
+        options: &PaceOptions,
+    ) -> Option<Limit> {
+        let is_owed = flow.is_owed();
+        if !is_owed && self.next_look.is_none() {
+            return None;
+        }
+        let limit = self
+            .pace
+            .look(clock.now_ms(), is_owed, flow.taken_bytes(), options);
+        if !is_owed || limit.is_some() {
+            self.next_look = None;
+            return limit;
+        }
+        loop {
+            let next = self
+                .next_look
+                .get_or_insert_with(|| clock.deadline(options.look_every_ms().max(1)));
+            if Pin::new(next).poll(cx).is_pending() {
+                return None;
+            }
+            self.next_look = None;
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! TLS: client ports, services behind https, and the mutual TLS of the mesh.
 
+mod revoked;
 mod subject;
 
 use std::{fmt, sync::Arc};
 
 use cheops_types::SiteName;
+pub use revoked::{InvalidSerial, Revoked, Serial};
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig,
     SignatureScheme,
@@ -77,6 +79,7 @@ pub fn server_tls(
                 .build()?;
             builder.with_client_cert_verifier(Arc::new(Judged {
                 issued,
+                revoked: Arc::default(),
                 is_somebody: |certificate| Subject::of(certificate).is_some(),
             }))
         }
@@ -114,6 +117,7 @@ pub struct MeshTls {
     roots: Arc<RootCertStore>,
     chain: Vec<CertificateDer<'static>>,
     key: Arc<PrivateKeyDer<'static>>,
+    revoked: Arc<Revoked>,
 }
 
 impl MeshTls {
@@ -123,6 +127,7 @@ impl MeshTls {
             roots: roots(ca_pem)?,
             chain: certificates(cert_pem)?,
             key: Arc::new(PrivateKeyDer::from_pem_slice(key_pem)?),
+            revoked: Arc::default(),
         };
         let found = site_of(&tls.chain[0]).ok_or(TlsError::NoSite)?;
         if found != *site {
@@ -136,9 +141,18 @@ impl MeshTls {
         Ok(tls)
     }
 
-    /// Whether both are the same identity under the same CA.
+    /// The same, not believing these certificates.
+    pub fn revoking(mut self, revoked: Revoked) -> Self {
+        self.revoked = Arc::new(revoked);
+        self
+    }
+
+    /// Whether both are the same identity under the same CA, and believe the same certificates.
     pub fn is_same(&self, other: &Self) -> bool {
-        self.chain == other.chain && self.roots.roots == other.roots.roots && self.key == other.key
+        self.chain == other.chain
+            && self.roots.roots == other.roots.roots
+            && self.key == other.key
+            && self.revoked == other.revoked
     }
 
     /// TLS of the peer port: nobody without a certificate of the mesh gets in.
@@ -148,6 +162,7 @@ impl MeshTls {
             .with_safe_default_protocol_versions()?
             .with_client_cert_verifier(Arc::new(Judged {
                 issued: verifier,
+                revoked: self.revoked.clone(),
                 is_somebody: |certificate| site_of(certificate).is_some(),
             }))
             .with_single_cert(self.chain.clone(), self.key.clone_key())?;
@@ -160,6 +175,7 @@ impl MeshTls {
         let verifier = Arc::new(SiteVerifier {
             site: site.clone(),
             roots: self.roots.clone(),
+            revoked: self.revoked.clone(),
             provider: provider(),
         });
         let mut config = ClientConfig::builder_with_provider(provider())
@@ -184,10 +200,24 @@ pub(crate) fn site_of(certificate: &CertificateDer<'_>) -> Option<SiteName> {
     SiteName::new(site).ok()
 }
 
+impl Revoked {
+    fn check(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+    ) -> Result<(), rustls::Error> {
+        if self.has_any(std::iter::once(end_entity).chain(intermediates)) {
+            return Err(CertificateError::Revoked.into());
+        }
+        Ok(())
+    }
+}
+
 /// Accepts certificates of a CA that name somebody.
 #[derive(Debug)]
 struct Judged {
     issued: Arc<dyn ClientCertVerifier>,
+    revoked: Arc<Revoked>,
     is_somebody: fn(&CertificateDer<'_>) -> bool,
 }
 
@@ -207,6 +237,7 @@ impl ClientCertVerifier for Judged {
         now: UnixTime,
     ) -> Result<rustls::server::danger::ClientCertVerified, rustls::Error> {
         let verified = self.issued.verify_client_cert(end_entity, intermediates, now)?;
+        self.revoked.check(end_entity, intermediates)?;
         if (self.is_somebody)(end_entity) {
             Ok(verified)
         } else {
@@ -241,6 +272,7 @@ impl ClientCertVerifier for Judged {
 struct SiteVerifier {
     site: SiteName,
     roots: Arc<RootCertStore>,
+    revoked: Arc<Revoked>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -262,6 +294,7 @@ impl ServerCertVerifier for SiteVerifier {
         let parsed = ParsedCertificate::try_from(end_entity)?;
         let algorithms = self.provider.signature_verification_algorithms.all;
         verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, intermediates, now, algorithms)?;
+        self.revoked.check(end_entity, intermediates)?;
         match site_of(end_entity) {
             Some(site) if site == self.site => Ok(ServerCertVerified::assertion()),
             Some(site) => Err(rustls::Error::General(format!(

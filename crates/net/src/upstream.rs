@@ -283,6 +283,7 @@ impl Upstream {
         let in_flight = InFlight {
             _connection: connection,
             _peer: None,
+            _client: None,
         };
         Ok(response.map(|body| Body::Counted(body, in_flight)))
     }

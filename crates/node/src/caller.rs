@@ -29,6 +29,10 @@ pub(crate) struct Vouched {
 pub(crate) struct OnBehalf {
     pub(crate) caller: Option<Vouched>,
     pub(crate) credential: Option<Secret>,
+    /// A site that wants something done here in the name of others, and may not vouch for anyone.
+    pub(crate) unbelieved: Option<SiteName>,
+    /// The credential is of somebody who has not asked for this: another site's state is set with it.
+    pub(crate) is_borrowed: bool,
 }
 
 impl OnBehalf {
@@ -43,6 +47,7 @@ impl OnBehalf {
         Self {
             caller: last_writer(kept),
             credential: newest.cloned(),
+            ..Self::default()
         }
     }
 
@@ -69,6 +74,7 @@ impl OnBehalf {
                 caller,
             }),
             credential: credential.cloned(),
+            ..Self::default()
         }
     }
 
@@ -84,7 +90,15 @@ impl OnBehalf {
 
     /// The caller of an operation. One that had no caller and brought nothing has nobody's rights at any site;
     /// for what no caller asked for, such as setting another replica's state, somebody stands in.
-    pub(crate) fn of(execution: &Execution, stand_in: &Self) -> Self {
+    ///
+    /// A state is signed by nobody: that it is what the caller wanted is the word of the site that it comes from, whoever
+    /// accepted the caller's last write. So that site has to be one that may vouch for callers (`is_believed`). The
+    /// state of any other executes with a credential that came with it, or was brought for it, or not at all.
+    pub(crate) fn of(
+        execution: &Execution,
+        stand_in: &Self,
+        is_believed: impl Fn(&SiteName) -> bool,
+    ) -> Self {
         let request = match &execution.form {
             Form::Create { request } | Form::Remake { request, .. } | Form::Repeat { request, .. } => {
                 Some(request)
@@ -97,7 +111,11 @@ impl OnBehalf {
         let own = Self {
             caller: caller.map(|(caller, by)| Vouched { by, caller }),
             credential: execution.credential.clone(),
+            ..Self::default()
         };
+        if let Some(source) = &execution.source {
+            return own.with_state_of(source, stand_in, is_believed);
+        }
         match (&own.caller, &own.credential) {
             (None, None) if request.is_none() => stand_in.clone(),
             // It may still bring a credential.
@@ -106,6 +124,37 @@ impl OnBehalf {
                 ..own
             },
             _ => own,
+        }
+    }
+
+    fn with_state_of(
+        self,
+        source: &SiteName,
+        stand_in: &Self,
+        is_believed: impl Fn(&SiteName) -> bool,
+    ) -> Self {
+        if !is_believed(source) {
+            let borrows = self.credential.is_none() && stand_in.is_somebody();
+            return Self {
+                unbelieved: borrows.then(|| source.clone()),
+                ..self
+            };
+        }
+        // Whoever accepted the caller's last write has to be believed too, and the names that a peer may not vouch for
+        // are those that the source may not.
+        let caller = stand_in.caller.clone().map(|vouched| {
+            let by = if is_believed(&vouched.by) {
+                source.clone()
+            } else {
+                vouched.by
+            };
+            Vouched { by, ..vouched }
+        });
+        Self {
+            caller,
+            is_borrowed: self.credential.is_none(),
+            credential: self.credential.or_else(|| stand_in.credential.clone()),
+            unbelieved: None,
         }
     }
 

@@ -37,9 +37,14 @@ impl Coordinator for Node {
         let Ok(named) = id.parse::<OperationRef>() else {
             return Ok(None);
         };
+        // A number can be guessed, and whoever asks here has shown no right to the resource. The token is random and was
+        // told to the caller alone.
+        let Which::Token(token) = named.which else {
+            return Ok(None);
+        };
         let set = self.core.store.read_with(|read| rows::set(read, &named.set));
         let set = set.map_err(|error| problems::store(&self.core.site, &error))?;
-        let status = self.status(set.as_ref(), &named);
+        let status = self.status(set.as_ref(), &named, token);
         let status = status.map_err(|error| problems::store(&self.core.site, &error))?;
         Ok(status.map(Bytes::from))
     }
@@ -54,16 +59,8 @@ impl Coordinator for Node {
 }
 
 impl Node {
-    fn status(&self, set: Option<&Set>, named: &OperationRef) -> Result<Option<String>, Error> {
-        let here = &self.core.site;
-        let found = match &named.which {
-            Which::Number(id) => {
-                let set = set.filter(|set| set.held().includes(id));
-                set.map(|set| ("", told::accepted(set, here, id, None)))
-            }
-            Which::Token(token) => self.by_token(set, *token)?,
-        };
-        let Some((state, told)) = found else {
+    fn status(&self, set: Option<&Set>, named: &OperationRef, token: Token) -> Result<Option<String>, Error> {
+        let Some((state, told)) = self.by_token(set, token)? else {
             return Ok(None);
         };
         let is_pending = told.sites.iter().any(|visit| visit.outcome == Outcome::Pending);

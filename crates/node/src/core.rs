@@ -1,7 +1,11 @@
 //! What the parts of replication share.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicU64},
+};
 
+use cheops_net::Offload;
 use cheops_plan::Presence;
 use cheops_store::{SiteKey, Spool, Store};
 use cheops_types::SiteName;
@@ -29,6 +33,10 @@ pub(crate) struct Core {
     pub(crate) callers: Verifications,
     pub(crate) upkeep: Upkeep,
     pub(crate) life: Life,
+    /// How many sets were fenced off since the start.
+    pub(crate) fenced: AtomicU64,
+    /// Reads what long bodies mean; the cores of the callers have others to serve.
+    pub(crate) offload: Offload,
 }
 
 impl fmt::Debug for Core {

@@ -9,6 +9,7 @@ mod batch;
 mod cache;
 mod change;
 mod fill;
+mod guard;
 mod inbox;
 mod release;
 mod rules;
@@ -26,7 +27,6 @@ use cheops_replica::{Event, MetaId, Tuning};
 use cheops_store::{Error, Pending, Read as _};
 use tokio::sync::mpsc;
 
-pub use self::fill::Fill;
 pub(crate) use self::inbox::{EngineHandle, Inbox, Input};
 use self::{
     batch::Batch,
@@ -35,6 +35,7 @@ use self::{
     sweep::Sweep,
     timers::Timers,
 };
+pub use self::{fill::Fill, guard::is_guarded};
 use crate::{
     core::Core,
     promises::Index,

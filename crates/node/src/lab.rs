@@ -83,6 +83,14 @@ impl Surroundings for Around {
         self.access.get(service.as_str()).cloned().unwrap_or_default()
     }
 
+    /// Site `c` is a stranger.
+    fn withheld(&self, from: &SiteName) -> Arc<[String]> {
+        if *from == site("c") {
+            return ["cookie".to_owned()].into();
+        }
+        Arc::default()
+    }
+
     fn believes(&self, at: &SiteName) -> bool {
         *at != site("c")
     }
@@ -113,6 +121,11 @@ impl Lab {
 
     pub(crate) fn in_mesh(name: &str, ca: &MeshCa) -> Self {
         Self::with(name, Some(identity(ca, name)), |_| {})
+    }
+
+    /// A site of a mesh, and what it may use of its services.
+    pub(crate) fn in_mesh_with(name: &str, ca: &MeshCa, access: HashMap<String, Access>) -> Self {
+        Self::of(name, Some(identity(ca, name)), |_| {}, Profile::example(), access)
     }
 
     pub(crate) fn with(name: &str, identity: Option<Identity>, adjust: impl FnOnce(&mut Limits)) -> Self {
@@ -168,6 +181,8 @@ impl Lab {
             callers: Verifications::default(),
             upkeep: Upkeep::default(),
             life: crate::life::Life::new(cheops_replica::Site::new(site("here"), 1)),
+            fenced: std::sync::atomic::AtomicU64::new(0),
+            offload: cheops_net::Offload::default(),
         };
         Self {
             core: Arc::new(core),

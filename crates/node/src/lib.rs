@@ -13,6 +13,8 @@ mod draft;
 mod engine;
 mod fetch;
 mod finished;
+#[doc(hidden)]
+pub mod fuzzing;
 mod ids;
 #[cfg(test)]
 mod lab;
@@ -42,6 +44,7 @@ mod write;
 
 #[doc(hidden)]
 pub use engine::Fill;
+pub use engine::is_guarded;
 pub use node::{Node, Options, StartError, Work};
 pub use operator::Operator;
 pub use runner::Runner;

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use cheops_net::Offload;
 use cheops_plan::Presence;
 use cheops_replica::{Event, MetaId, Site};
 use cheops_store::{
@@ -154,6 +155,8 @@ impl Node {
             callers: Verifications::default(),
             upkeep: Upkeep::default(),
             life: Life::new(record.site.clone()),
+            fenced: std::sync::atomic::AtomicU64::new(0),
+            offload: Offload::default(),
         });
         let (sender, tasks) = mpsc::channel(TASKS_MAX);
         let promises = Index::load(&core)?;

@@ -3,6 +3,7 @@
 mod adopt;
 mod conflicts;
 mod cross;
+mod fence;
 mod find;
 mod lists;
 mod membership;
@@ -211,6 +212,12 @@ impl Operator {
             Some(Answer::NotHere(Reason::InDoubt)) => (
                 Code::InDoubt,
                 format!("an execution for the set `{meta}` is in doubt at `{here}`: settle it first"),
+            ),
+            Some(Answer::NotHere(Reason::Fenced)) => (
+                Code::SetFenced,
+                format!(
+                    "the set `{meta}` is fenced off at `{here}`: `cheops replicas show` says why, `cheops replicas unfence` lets it go on"
+                ),
             ),
             Some(Answer::NotHere(Reason::NoReplica)) => (
                 Code::ReplicaUnavailable,

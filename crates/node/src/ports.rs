@@ -46,13 +46,25 @@ pub trait Peers {
     fn is_up(&self, site: &SiteName) -> bool;
 }
 
-/// What this site may use of a service, and whom it believes there.
-#[derive(Clone, Default)]
+/// What this site may use of a service, whom it believes there, and whether others may use it.
+#[derive(Clone)]
 pub struct Access {
+    /// Whether other sites may begin replica sets of it here.
+    pub is_offered: bool,
     /// The site's own credential, as its file has it.
     pub credential: Option<Arc<[u8]>>,
     /// Privileged users and groups that other sites may vouch for.
     pub vouch: Arc<[String]>,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self {
+            is_offered: true,
+            credential: None,
+            vouch: Arc::default(),
+        }
+    }
 }
 
 /// What is configured, and what only the agent may reach for.
@@ -83,6 +95,11 @@ pub trait Surroundings: Send + Sync {
     /// Whether a site may vouch for the application's users here.
     fn believes(&self, _site: &SiteName) -> bool {
         true
+    }
+
+    /// Headers of callers that do not leave for a site, in lower case.
+    fn withheld(&self, _site: &SiteName) -> Arc<[String]> {
+        Arc::default()
     }
 
     /// Who this site is in the mesh; none while it is alone.

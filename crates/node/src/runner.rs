@@ -6,6 +6,7 @@ mod call;
 mod divide;
 mod execute;
 mod ids;
+mod lawful;
 mod look;
 mod read;
 mod recast;

@@ -61,6 +61,21 @@ pub(crate) fn open_clear(key: &SiteKey, secret: &Secret) -> Result<Vec<u8>, Seal
     key.open_sealed(PLACE, &Sealed::from_bytes(secret.0.clone()))
 }
 
+/// A credential in clear without some headers, told in lower case; none where nothing is left of it.
+pub(crate) fn without(clear: Vec<u8>, withheld: &[String]) -> Option<Vec<u8>> {
+    if withheld.is_empty() {
+        return Some(clear);
+    }
+    let mut headers = decode(&clear)?;
+    headers.retain(|(name, _)| {
+        !withheld
+            .iter()
+            .any(|withheld| name.eq_ignore_ascii_case(withheld))
+    });
+    let is_left = headers.iter().any(|(name, _)| name != SUPPLIED);
+    is_left.then(|| encode(headers.iter()))
+}
+
 pub(crate) fn open(key: &SiteKey, secret: &Secret) -> Result<Opened, SealError> {
     let mut headers = decode(&open_clear(key, secret)?).ok_or(SealError::Damaged)?;
     let all = headers.len();

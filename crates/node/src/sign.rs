@@ -42,15 +42,27 @@ pub(crate) fn sign(identity: &Identity, set: &MetaId, op: &mut Operation) -> Res
     Ok(())
 }
 
-/// Checks that an operation is its origin's, and of this set. The certificate must be valid now, or have
-/// been when the operation was made: one may travel for longer than a certificate lasts, and one that waits
-/// is signed with the certificate of the day it leaves.
-pub(crate) fn check(identity: &Identity, set: &MetaId, op: &Operation, now_ms: u64) -> Result<(), Untrusted> {
+/// When a signature is judged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) now_ms: u64,
+    /// How long a signature counts after its certificate has ended.
+    pub(crate) grace_s: u64,
+}
+
+/// Checks that an operation is its origin's, and of this set. The certificate must be valid now, or have been a short while
+/// ago: an operation may be under way when its origin's certificate ends, and then only its origin signs it anew. The
+/// operation's own time does not count, because whoever signs chooses it: with a key that was lost years ago, too.
+pub(crate) fn check(
+    identity: &Identity,
+    set: &MetaId,
+    op: &Operation,
+    moment: Moment,
+) -> Result<(), Untrusted> {
     let operation = || op.id.to_string();
     let text = canonical(set, op).ok_or_else(|| Untrusted::Unwritable(operation()))?;
-    let times = [now_ms / 1000, op.time.millis / 1000];
     let signer = identity
-        .signer(&text, &op.signature, &times)
+        .signer(&text, &op.signature, moment.now_ms / 1000, moment.grace_s)
         .map_err(|error| Untrusted::Signature {
             operation: operation(),
             error,
@@ -68,7 +80,7 @@ pub(crate) fn check(identity: &Identity, set: &MetaId, op: &Operation, now_ms: u
     };
     carried
         .iter()
-        .try_for_each(|lost| check(identity, set, lost, now_ms))
+        .try_for_each(|lost| check(identity, set, lost, moment))
 }
 
 /// The operations inside one that gives them up.

@@ -23,6 +23,17 @@ pub(crate) enum Task {
     },
 }
 
+impl Task {
+    /// The set that it is for.
+    pub(crate) fn set(&self) -> &str {
+        match self {
+            Self::Send { message, .. } => message.set.as_str(),
+            Self::Call(call) => call.set.meta.as_str(),
+            Self::Fetch { set, .. } => set.as_str(),
+        }
+    }
+}
+
 /// Something to ask of this site's application.
 #[derive(Debug)]
 pub(crate) struct Call {

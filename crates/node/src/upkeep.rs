@@ -26,7 +26,7 @@ use cheops_types::SiteName;
 use tokio::{sync::Semaphore, time::Instant};
 
 pub(crate) use fold::held_hash;
-pub(crate) use ranges::answer;
+pub(crate) use ranges::{Listed, answer};
 
 use crate::{core::Core, life, ports::Peers};
 use walk::Walk;

@@ -4,10 +4,11 @@
 use std::{sync::Arc, time::Duration};
 
 use cheops_glue::join_key;
+use cheops_net::NotDone;
 use cheops_plan::{Elsewhere, Prefer, Reply, Told, Write, WriteBody};
 use cheops_replica::{Answer, Body, Draft, Footprint, MetaId, Reason, Recognise, Request, Secret, Verb};
 use cheops_store::{Payload, PayloadHash, PayloadRef};
-use cheops_types::{Code, Outcome, Problem, SiteName};
+use cheops_types::{Code, Limit, Outcome, Problem, SiteName};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
@@ -26,6 +27,7 @@ const SLACK: Duration = Duration::from_secs(5);
 const NAMES_MAX: usize = 8;
 
 pub(crate) async fn write(core: Arc<Core>, write: Write) -> Reply {
+    let write = Arc::new(write);
     // Kept in the spool until the operation refers to it.
     let mut payload = match hold_payload(&core, &write.body) {
         Ok(payload) => payload,
@@ -34,7 +36,7 @@ pub(crate) async fn write(core: Arc<Core>, write: Write) -> Reply {
     let verified = caller::verified(&core, &write).await;
     let mut names = 0;
     loop {
-        let drafted = match draft(&core, &write) {
+        let drafted = match drafted(&core, &write).await {
             Ok(drafted) => by(drafted, verified.as_ref()),
             Err(problem) => return not_executed(problem),
         };
@@ -46,6 +48,29 @@ pub(crate) async fn write(core: Arc<Core>, write: Write) -> Reply {
             return reply;
         }
     }
+}
+
+/// Makes a draft: on the core that has the request where its body is short, else beside it.
+async fn drafted(core: &Arc<Core>, write: &Arc<Write>) -> Result<Drafted, Problem> {
+    let limits = core.surroundings.limits();
+    let body_bytes = match &write.body {
+        WriteBody::Inline(body) => body.len(),
+        WriteBody::Spooled { .. } => 0,
+    };
+    if body_bytes <= limits.work_inline_max_bytes {
+        return draft(core, write);
+    }
+    Limit::WorkInline.hit();
+    let (own, of) = (Arc::clone(core), Arc::clone(write));
+    let done = core.offload.run(&limits, move || draft(&own, &of)).await;
+    done.unwrap_or_else(|error| {
+        let code = match error {
+            NotDone::Full => Code::GatherBusy,
+            NotDone::Failed => Code::Internal,
+        };
+        let detail = format!("the request's body is long, and {error}: send it again; nothing executed");
+        Err(Problem::new(code, detail).at(&core.site))
+    })
 }
 
 async fn attempt(core: &Core, write: &Write, drafted: Drafted, payload: &mut Option<Payload>) -> Reply {
@@ -217,6 +242,10 @@ fn elsewhere(here: &SiteName, reason: Reason, told: &Told) -> Reply {
         Reason::InDoubt => (
             Code::InDoubt,
             "nobody knows whether an earlier write has executed: look with `cheops ops ls`, settle it with `cheops ops settle`",
+        ),
+        Reason::Fenced => (
+            Code::SetFenced,
+            "the set broke a rule of replication here and is left alone: look with `cheops replicas show`, go on with `cheops replicas unfence`",
         ),
         Reason::Meaningless => (Code::SetRefused, "the set cannot be changed like that"),
     };

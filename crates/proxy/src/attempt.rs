@@ -14,9 +14,6 @@ use crate::{
     replicated::{self, Places},
 };
 
-/// More items than any list has that can be merged.
-const LIST_MAX: usize = 16 * 1024 * 1024;
-
 /// What came back.
 pub(crate) enum Answer {
     Response(Response<Body>),
@@ -47,6 +44,9 @@ impl Attempt {
 
 impl Job {
     pub(crate) async fn attempt(&self, site: &SiteName, head: request::Parts, body: Body) -> Attempt {
+        if !self.may_ask(site) {
+            return self.asked_too_often(site);
+        }
         if self.concern.is_some() {
             return Box::pin(replicated::attempt(self, site, head, body)).await;
         }
@@ -62,13 +62,26 @@ impl Job {
         }
     }
 
+    fn asked_too_often(&self, site: &SiteName) -> Attempt {
+        let max = self.core.limits().site_asks_max;
+        let detail = format!(
+            "the scope asks site `{site}` more than {max} times for one request; name it less often, or raise \
+             `site_asks_max`"
+        );
+        Attempt::failed(
+            site,
+            Outcome::NotExecuted,
+            Problem::new(Code::NoSiteLeft, detail).at(site),
+        )
+    }
+
     /// Hands a request to the service of this site, as it is.
     pub(crate) async fn attempt_here(&self, mut head: request::Parts, body: Body) -> Attempt {
         if let Err(problem) = self.enter_workflow(&mut head) {
             return Attempt::failed(self.here(), Outcome::NotExecuted, problem);
         }
         let timeout_ms = self.core.limits().upstream_timeout_ms;
-        let (body, progress) = body.watch();
+        let (body, progress) = body.watch_request(&self.service.trailers);
         let upstream = self.service.upstream_for(&mut head.headers);
         let sending = pin!(upstream.send(Request::from_parts(head, body)));
         match self.core.clock.timeout_idle(timeout_ms, progress, sending).await {
@@ -113,14 +126,14 @@ impl Job {
             return no_link(site);
         };
         self.core.counters.add(Counted::ToPeers);
-        self.address_peer(&mut head);
+        self.address_peer(site, &mut head);
         let limits = self.core.limits();
         let bulk = match body.size_hint().exact() {
             Some(bytes) if bytes < limits.bulk_min_bytes => Bulk::No,
             _ => Bulk::Yes,
         };
-        let (body, progress) = body.watch();
-        let sending = pin!(link.send(Request::from_parts(head, body), bulk));
+        let (body, progress) = body.watch_request(&self.service.trailers);
+        let sending = pin!(link.send_for(self.client, Request::from_parts(head, body), bulk));
         match self
             .core
             .clock
@@ -136,8 +149,12 @@ impl Job {
         }
     }
 
-    /// Between agents the scope and the service travel in headers that no client can write.
-    pub(crate) fn address_peer(&self, head: &mut request::Parts) {
+    /// Between agents the scope and the service travel in headers that no client can write. What the configuration keeps
+    /// from the site stays here.
+    pub(crate) fn address_peer(&self, site: &SiteName, head: &mut request::Parts) {
+        for name in self.core.world.withheld_from(site) {
+            head.headers.remove(name);
+        }
         head.headers.remove(headers::SCOPE);
         identity::hand_on(&mut head.headers, &self.service);
         if let Ok(value) = HeaderValue::from_str(&self.service.name) {
@@ -172,7 +189,7 @@ pub(crate) fn unlinked(site: &SiteName) -> Problem {
 
 pub(crate) fn answered_at(site: &SiteName, mut response: Response<Body>) -> Attempt {
     let receipt = answer::take_receipt(&mut response);
-    if let Some(places) = Places::take(response.headers_mut(), LIST_MAX) {
+    if let Some(places) = Places::take(response.headers_mut()) {
         response.extensions_mut().insert(places);
     }
     head::clean_response(response.headers_mut());

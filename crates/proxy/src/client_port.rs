@@ -38,6 +38,9 @@ pub(crate) fn handle(
         if operation::is_asked(core, &head) {
             return Box::pin(operation::answer(core, &head)).await;
         }
+        if let Err(problem) = replicated::check_path(core, name, &head) {
+            return core.refuse(&problem);
+        }
         let profile = &core.world.profile;
         if let Some(rule) = profile.context_free(name, head.method.as_str(), head.uri.path()) {
             return Box::pin(context_free::handle(
@@ -203,6 +206,7 @@ pub(crate) fn job(
         _ => Caller::User,
     };
     let mut job = Job::new(core.clone(), service.clone(), head, flow, caller);
+    job.client = connection.client();
     job.is_tls = connection.is_tls;
     Ok((job, wish))
 }
@@ -225,7 +229,7 @@ pub(crate) fn plain(
             return core.refuse(&problem);
         }
         let method = head.method.clone();
-        let (body, progress) = Body::from(incoming).watch();
+        let (body, progress) = Body::from(incoming).watch_request(&service.trailers);
         let timeout_ms = core.limits().upstream_timeout_ms;
         let sending = pin!(async {
             if let Some(wish) = wish {

@@ -2,11 +2,13 @@
 
 use std::{collections::HashMap, rc::Rc, sync::Arc};
 
-use cheops_net::{Body, Clock, PeerLink, PeerOptions, Upstream, UpstreamOptions, UpstreamTarget};
-use cheops_types::{Limits, Outcome, Problem, ServiceName, SiteName};
+use cheops_net::{
+    Body, Clock, NotDone, PeerLink, PeerOptions, Trailers, Upstream, UpstreamOptions, UpstreamTarget,
+};
+use cheops_types::{Code, Limit, Limits, Outcome, Problem, ServiceName, SiteName, headers};
 use http::Response;
 
-use crate::{Counted, Counters, Shared, World, answer, gather::Memory, head::Via, identity::Identity};
+use crate::{Counted, Counters, Shared, World, answer, head::Via, identity::Identity};
 
 /// A service as one core sees it.
 pub(crate) struct Service {
@@ -15,6 +17,10 @@ pub(crate) struct Service {
     /// The same with this agent's certificate, by which the application believes it about callers.
     pub(crate) vouched: Option<Rc<Upstream>>,
     pub(crate) identity: Option<Identity>,
+    /// Whether other sites may use it.
+    pub(crate) is_offered: bool,
+    /// What callers may say behind a request's body.
+    pub(crate) trailers: Rc<Trailers>,
     /// Callers with privileges that a peer may speak for.
     pub(crate) vouch: Vec<String>,
     pub(crate) via: Via,
@@ -27,7 +33,6 @@ pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     pub(crate) clock: Rc<Clock>,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) gather_memory: Rc<Memory>,
     services: HashMap<ServiceName, Rc<Service>>,
     peers: HashMap<SiteName, Rc<PeerLink>>,
 }
@@ -39,14 +44,12 @@ impl Core {
         let world = shared.world();
         let services = services(&world, &clock, None);
         let peers = peers(&world, &clock, None);
-        let gather_memory = Rc::default();
         Self {
             generation,
             world,
             shared,
             clock,
             counters,
-            gather_memory,
             services,
             peers,
         }
@@ -69,8 +72,26 @@ impl Core {
             shared: self.shared.clone(),
             clock: self.clock.clone(),
             counters: self.counters.clone(),
-            gather_memory: self.gather_memory.clone(),
         }
+    }
+
+    /// Has work done that takes longer the longer a body is: here where it is short, else beside the cores, so that
+    /// the other requests of this core do not wait for it.
+    pub(crate) async fn work<T: Send + 'static>(
+        &self,
+        body_bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Code> {
+        let limits = self.limits();
+        if body_bytes <= limits.work_inline_max_bytes {
+            return Ok(work());
+        }
+        Limit::WorkInline.hit();
+        let done = self.shared.offload.run(limits, work).await;
+        done.map_err(|error| match error {
+            NotDone::Full => Code::GatherBusy,
+            NotDone::Failed => Code::Internal,
+        })
     }
 
     pub(crate) fn service(&self, name: &str) -> Option<&Rc<Service>> {
@@ -108,11 +129,17 @@ fn services(world: &World, clock: &Rc<Clock>, old: Option<&Core>) -> HashMap<Ser
             }
         };
         let vouched = entry.vouched.as_ref();
+        let identity = Identity::of_service(&world.profile, &entry.name);
+        let own = [headers::SCOPE, headers::INTERNAL_PREFIX, headers::RECEIPT];
+        let stripped = identity.iter().flat_map(Identity::stripped);
+        let trailers = Trailers::without(own.into_iter().chain(stripped));
         let service = Rc::new(Service {
             name: entry.name.clone(),
             upstream: upstream(&entry.target, old.map(|old| &old.upstream)),
             vouched: vouched.map(|target| upstream(target, old.and_then(|old| old.vouched.as_ref()))),
-            identity: Identity::of_service(&world.profile, &entry.name),
+            identity,
+            is_offered: entry.is_offered,
+            trailers: Rc::new(trailers),
             vouch: entry.vouch.clone(),
             via: Via::new(&world.site, &entry.name),
         });

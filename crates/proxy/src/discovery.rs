@@ -1,5 +1,7 @@
 //! The last good answers to questions that are the same for everybody, for the time when a service is down.
 
+mod question;
+
 use std::{
     collections::HashMap,
     pin::Pin,
@@ -12,66 +14,38 @@ use bytes::{Bytes, BytesMut};
 use cheops_net::{Body, BoxError};
 use cheops_types::{Limit, Limits, ServiceName};
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode,
-    header::{
-        ACCEPT, AGE, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, COOKIE, HOST,
-        SET_COOKIE, WARNING,
-    },
-    request,
+    HeaderMap, HeaderValue, Response, StatusCode,
+    header::{AGE, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, SET_COOKIE, WARNING},
 };
 use http_body::{Body as _, Frame, SizeHint};
 
-const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
+use question::Variant;
+pub(crate) use question::{Origin, Question};
+
 const STALE: HeaderValue = HeaderValue::from_static("110 - \"Response is Stale\"");
 
-/// A question that is asked without a credential: its answer is everybody's.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Question {
-    service: ServiceName,
-    target: String,
-    /// Answers hold links, which are made of it.
-    host: Option<HeaderValue>,
-    accept: Option<HeaderValue>,
-}
-
-impl Question {
-    /// None for a question of somebody in particular: with a credential, or over a connection with a certificate.
-    pub(crate) fn of(service: &ServiceName, head: &request::Parts, has_certificate: bool) -> Option<Self> {
-        let headers = &head.headers;
-        let has_credential = has_certificate
-            || [AUTHORIZATION, AUTH_TOKEN, COOKIE]
-                .iter()
-                .any(|name| headers.contains_key(name));
-        if head.method != Method::GET || has_credential {
-            return None;
-        }
-        let host = match head.uri.authority() {
-            Some(authority) => HeaderValue::from_str(authority.as_str()).ok(),
-            None => headers.get(HOST).cloned(),
-        };
-        let target = head.uri.path_and_query()?.to_string();
-        Some(Self {
-            service: service.clone(),
-            target,
-            host,
-            accept: headers.get(ACCEPT).cloned(),
-        })
-    }
-}
-
 struct Kept {
+    variant: Variant,
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
     at: Instant,
 }
 
+/// What is kept of one question: an answer for each way in which it varies.
+type Answers = HashMap<Question, Vec<Kept>>;
+
+/// What this site's service told of itself, to callers of one origin.
+struct Own {
+    part: String,
+    at: Instant,
+}
+
 /// Answers by question, shared by all cores. Bounded: the oldest makes room.
 #[derive(Default)]
 pub(crate) struct Discovery {
-    answers: Arc<Mutex<HashMap<Question, Kept>>>,
-    /// What each service last told of this site.
-    own: Mutex<HashMap<ServiceName, String>>,
+    answers: Arc<Mutex<Answers>>,
+    own: Mutex<HashMap<(ServiceName, Origin), Own>>,
 }
 
 impl Discovery {
@@ -85,14 +59,24 @@ impl Discovery {
         if !is_good(&response) {
             return response;
         }
+        let Some(variant) = question.variant(response.headers()) else {
+            return response;
+        };
         let (head, body) = response.into_parts();
+        let headers = head.headers.iter();
+        let headers: usize = headers
+            .map(|(name, value)| name.as_str().len() + value.len())
+            .sum();
+        let before = question.bytes() + variant.bytes() + headers;
         let kept = Keeping {
-            question,
+            question: question.alone(),
+            variant,
             status: head.status,
             headers: head.headers.clone(),
             answers: self.answers.clone(),
             answers_max: limits.discovery_max,
-            bytes_max: limits.discovery_max_bytes,
+            // What is around the body is a part of what is kept.
+            bytes_max: limits.discovery_max_bytes.saturating_sub(before),
         };
         let mut watched = Watched {
             body,
@@ -107,7 +91,8 @@ impl Discovery {
     /// The last good answer, marked as what it is.
     pub(crate) fn recall(&self, question: &Question) -> Option<Response<Body>> {
         let answers = lock(&self.answers);
-        let kept = answers.get(question)?;
+        let mut variants = answers.get(question)?.iter();
+        let kept = variants.find(|kept| kept.variant.is_of(question))?;
         let mut response = Response::new(Body::full(kept.body.clone()));
         *response.status_mut() = kept.status;
         *response.headers_mut() = kept.headers.clone();
@@ -118,17 +103,29 @@ impl Discovery {
         Some(response)
     }
 
-    /// Keeps the part of an answer that is this site's own.
-    pub(crate) fn keep_own(&self, service: &ServiceName, own: &str, limits: &Limits) {
-        if own.len() > limits.discovery_max_bytes {
+    /// Keeps the part of an answer that is this site's own, for callers of the same origin.
+    pub(crate) fn keep_own(&self, service: &ServiceName, origin: Origin, own: &str, limits: &Limits) {
+        if own.len() + origin.bytes() > limits.discovery_max_bytes {
             Limit::DiscoveryBytes.hit();
             return;
         }
-        lock(&self.own).insert(service.clone(), own.to_owned());
+        let mut kept = lock(&self.own);
+        let key = (service.clone(), origin);
+        if kept.len() >= limits.discovery_max && !kept.contains_key(&key) {
+            Limit::Discovery.hit();
+            let oldest = kept.iter().min_by_key(|(_, own)| own.at);
+            match oldest.map(|(key, _)| key.clone()) {
+                Some(oldest) => drop(kept.remove(&oldest)),
+                None => return,
+            }
+        }
+        let (part, at) = (own.to_owned(), Instant::now());
+        kept.insert(key, Own { part, at });
     }
 
-    pub(crate) fn recall_own(&self, service: &ServiceName) -> Option<String> {
-        lock(&self.own).get(service).cloned()
+    pub(crate) fn recall_own(&self, service: &ServiceName, origin: Origin) -> Option<String> {
+        let kept = lock(&self.own);
+        kept.get(&(service.clone(), origin)).map(|own| own.part.clone())
     }
 }
 
@@ -149,9 +146,10 @@ fn is_good(response: &Response<Body>) -> bool {
 /// An answer that is being read.
 struct Keeping {
     question: Question,
+    variant: Variant,
     status: StatusCode,
     headers: HeaderMap,
-    answers: Arc<Mutex<HashMap<Question, Kept>>>,
+    answers: Arc<Mutex<Answers>>,
     answers_max: usize,
     bytes_max: usize,
 }
@@ -159,24 +157,40 @@ struct Keeping {
 impl Keeping {
     fn finish(self, body: Bytes) {
         let mut answers = lock(&self.answers);
-        if answers.len() >= self.answers_max && !answers.contains_key(&self.question) {
+        if let Some(variants) = answers.get_mut(&self.question) {
+            variants.retain(|kept| kept.variant != self.variant);
+        }
+        if answers.values().map(Vec::len).sum::<usize>() >= self.answers_max {
             Limit::Discovery.hit();
-            let oldest = answers.iter().min_by_key(|(_, kept)| kept.at);
-            match oldest.map(|(question, _)| question.clone()) {
-                Some(oldest) => drop(answers.remove(&oldest)),
-                None => return,
+            if !forget_oldest(&mut answers) {
+                return;
             }
         }
-        answers.insert(
-            self.question,
-            Kept {
-                status: self.status,
-                headers: self.headers,
-                body,
-                at: Instant::now(),
-            },
-        );
+        answers.entry(self.question).or_default().push(Kept {
+            variant: self.variant,
+            status: self.status,
+            headers: self.headers,
+            body,
+            at: Instant::now(),
+        });
     }
+}
+
+/// Makes room for one; false where there is nothing to forget.
+fn forget_oldest(answers: &mut Answers) -> bool {
+    let ages = answers.iter().filter_map(|(question, variants)| {
+        let (place, oldest) = variants.iter().enumerate().min_by_key(|(_, kept)| kept.at)?;
+        Some((oldest.at, question, place))
+    });
+    let oldest = ages.min_by_key(|(at, ..)| *at);
+    let Some((question, place)) = oldest.map(|(_, question, place)| (question.clone(), place)) else {
+        return false;
+    };
+    if let Some(variants) = answers.get_mut(&question) {
+        variants.remove(place);
+    }
+    answers.retain(|_, variants| !variants.is_empty());
+    true
 }
 
 /// A body that is kept when it came to its end.
@@ -256,11 +270,11 @@ mod tests {
     use super::*;
 
     fn question(path: &str, headers: &[(&'static str, &'static str)]) -> Option<Question> {
-        let mut request = Request::builder().uri(path).header("host", "images:9292");
+        let request = Request::builder().uri(path).header("host", "images:9292");
+        let (mut head, ()) = request.body(()).unwrap().into_parts();
         for (name, value) in headers {
-            request = request.header(*name, *value);
+            head.headers.insert(*name, HeaderValue::from_static(value));
         }
-        let (head, ()) = request.body(()).unwrap().into_parts();
         Question::of(&service(), &head, false)
     }
 
@@ -326,20 +340,104 @@ mod tests {
         }
     }
 
+    /// What a caller says about where it has reached the service is in the links of the answer that it gets: nobody
+    /// else may get that one.
+    #[tokio::test]
+    async fn an_answer_is_for_callers_of_the_same_origin() {
+        let (discovery, limits) = (Discovery::default(), Limits::default());
+        for header in [
+            ("x-forwarded-host", "evil"),
+            ("x_forwarded_host", "evil"),
+            ("x-forwarded-prefix", "/evil"),
+            ("forwarded", "host=evil"),
+            ("x-original-host", "evil"),
+            ("host", "evil"),
+        ] {
+            let asked = question("/", &[header]).unwrap();
+            read(discovery.keep(asked.clone(), answer(200, "//evil/", &[]), &limits)).await;
+            assert!(
+                discovery.recall(&question("/", &[]).unwrap()).is_none(),
+                "{header:?}"
+            );
+            assert!(discovery.recall(&asked).is_some(), "{header:?}");
+            let (name, _) = header;
+            let other = question("/", &[(name, "other")]).unwrap();
+            assert!(discovery.recall(&other).is_none(), "{header:?}");
+        }
+        let near = question("/", &[("x-forwarded-for", "192.0.2.1")]).unwrap();
+        read(discovery.keep(near, answer(200, "good", &[]), &limits)).await;
+        let other = discovery.recall(&question("/", &[("x-forwarded-for", "192.0.2.2")]).unwrap());
+        assert_eq!(
+            read(other.expect("the caller's address counts nothing")).await,
+            "good"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_for_those_who_say_the_same_where_it_varies() {
+        let (discovery, limits) = (Discovery::default(), Limits::default());
+        let asked = |language| question("/", &[("accept-language", language)]).unwrap();
+        for language in ["en", "fr", "en"] {
+            let vary = ("vary", "Accept-Encoding, accept-language");
+            let answered = answer(200, language, &[vary]);
+            read(discovery.keep(asked(language), answered, &limits)).await;
+        }
+        for language in ["en", "fr"] {
+            assert_eq!(read(discovery.recall(&asked(language)).unwrap()).await, language);
+        }
+        assert!(discovery.recall(&asked("de")).is_none());
+        assert!(discovery.recall(&question("/", &[]).unwrap()).is_none());
+        assert_eq!(lock(&discovery.answers).values().map(Vec::len).sum::<usize>(), 2);
+        for vary in ["*", "accept, *", "a b"] {
+            let asked = question("/any", &[]).unwrap();
+            read(discovery.keep(asked.clone(), answer(200, "x", &[("vary", vary)]), &limits)).await;
+            assert!(discovery.recall(&asked).is_none(), "{vary}");
+        }
+    }
+
+    #[test]
+    fn a_sites_own_part_is_for_callers_of_the_same_origin() {
+        let discovery = Discovery::default();
+        let limits = Limits {
+            discovery_max: 2,
+            ..Limits::default()
+        };
+        let origin = |host: &'static str| {
+            let (head, ()) = http::Request::get("/")
+                .header("x-forwarded-host", host)
+                .body(())
+                .unwrap()
+                .into_parts();
+            Origin::of(&head)
+        };
+        for host in ["a", "b", "c"] {
+            discovery.keep_own(&service(), origin(host), host, &limits);
+        }
+        let own = |host| discovery.recall_own(&service(), origin(host));
+        assert_eq!(
+            [own("a"), own("b"), own("c")].map(Option::unwrap_or_default),
+            ["", "b", "c"]
+        );
+    }
+
     #[tokio::test]
     async fn it_is_bounded_in_bytes_and_in_number() {
         let discovery = Discovery::default();
         let limits = Limits {
             discovery_max: 2,
-            discovery_max_bytes: 4,
+            discovery_max_bytes: 4 + "/1".len() + "images:9292".len(),
             ..Limits::default()
         };
-        keep(&discovery, "/long", answer(200, "12345", &[]), &limits).await;
+        keep(&discovery, "/5", answer(200, "12345", &[]), &limits).await;
+        keep(&discovery, "/6", answer(200, "1234", &[("a", "b")]), &limits).await;
         for path in ["/1", "/2", "/1", "/3"] {
             keep(&discovery, path, answer(200, "1234", &[]), &limits).await;
         }
         let has = |path| discovery.recall(&question(path, &[]).unwrap()).is_some();
-        assert_eq!(["/long", "/1", "/2", "/3"].map(has), [false, true, false, true]);
+        assert_eq!(
+            ["/5", "/6", "/1", "/2", "/3"].map(has),
+            [false, false, true, false, true]
+        );
     }
 
     #[tokio::test]

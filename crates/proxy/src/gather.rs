@@ -2,8 +2,11 @@
 
 mod accept;
 mod collect;
+mod lines;
 mod list;
+mod merging;
 mod one;
+mod page;
 mod watch;
 
 use bytes::Bytes;
@@ -13,7 +16,7 @@ use http::HeaderMap;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use crate::{attempt::Answer, execute::Done, job::Job};
-pub(crate) use collect::{Held, Memory, collect};
+pub(crate) use collect::{Held, Memory, collect, kept};
 use list::list;
 use one::first_that_has_it;
 

@@ -5,18 +5,20 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri, Version,
     header::{
         CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-        TRANSFER_ENCODING, UPGRADE, VIA,
+        TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
     },
     request,
 };
 
 use crate::{
     core::Service,
-    identity::{self, Sender},
+    identity::{self, Sender, begins},
+    strict,
 };
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
 /// What one look at all header names tells, so that each is removed only where it stands.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +28,11 @@ pub(crate) struct Facts {
     pub(crate) via: bool,
     pub(crate) upgrade: bool,
     pub(crate) trace: bool,
+    /// A length, of which there must be one.
+    pub(crate) length: bool,
+    /// A header that some read as one that frames the message.
+    pub(crate) framing_alias: bool,
+    trailer: bool,
     connection: bool,
     internal: bool,
     expect: bool,
@@ -47,6 +54,8 @@ impl Facts {
                 EXPECT => facts.expect = true,
                 TE => facts.te = true,
                 COOKIE => facts.cookie = true,
+                CONTENT_LENGTH => facts.length = true,
+                TRAILER => facts.trailer = true,
                 TRANSFER_ENCODING | PROXY_AUTHENTICATE | PROXY_AUTHORIZATION => facts.rare = true,
                 _ => facts.note_custom(name.as_str()),
             }
@@ -56,13 +65,16 @@ impl Facts {
 
     fn note_custom(&mut self, name: &str) {
         match name.as_bytes() {
-            [b'x', b'-', ..] => {
+            [b'x', b'-' | b'_', ..] => {
                 self.scope |= name == headers::SCOPE;
-                self.internal |= name.starts_with(headers::INTERNAL_PREFIX);
+                self.internal |= is_internal(name);
             }
             [b't', b'r', b'a', b'c', b'e', ..] => self.trace |= name == "traceparent",
             [b'c', b'h', ..] => self.receipt |= name == headers::RECEIPT,
-            [b'k' | b'p', ..] => self.rare |= *name == KEEP_ALIVE || *name == PROXY_CONNECTION,
+            [b'k' | b'p' | b'h', ..] => {
+                self.rare |= *name == KEEP_ALIVE || *name == PROXY_CONNECTION || *name == HTTP2_SETTINGS;
+            }
+            [b'c', b'o', ..] | [b't', b'r', ..] => self.framing_alias |= strict::is_framing_alias(name),
             _ => {}
         }
     }
@@ -75,6 +87,7 @@ pub(crate) fn prepare(
     service: &Service,
     sender: Sender<'_>,
 ) -> Result<(), Problem> {
+    strict::check(head, facts)?;
     check_coding(&head.headers, facts)?;
     // An agent's authority is a site.
     let keeps_host = matches!(sender, Sender::Peer { .. });
@@ -82,6 +95,9 @@ pub(crate) fn prepare(
     join_cookies(head, facts);
     let caller = identity::told(&head.headers, service, sender)?;
     clean_request(&mut head.headers, facts);
+    if facts.trailer {
+        strict::clean_declared(&mut head.headers, &service.trailers);
+    }
     identity::enter(&mut head.headers, service, caller.as_ref())?;
     add_via(head, facts, &service.via)
 }
@@ -168,6 +184,7 @@ fn clean(headers: &mut HeaderMap, facts: Facts) {
             PROXY_CONNECTION,
             PROXY_AUTHENTICATE,
             PROXY_AUTHORIZATION,
+            HTTP2_SETTINGS,
         ] {
             headers.remove(name);
         }
@@ -196,10 +213,16 @@ fn remove_nominated(headers: &mut HeaderMap) {
     }
 }
 
+/// What only agents write, also as those read it who do not tell `_` from `-`.
+fn is_internal(name: &str) -> bool {
+    let is_scope = name.len() == headers::SCOPE.len() && begins(name, headers::SCOPE);
+    begins(name, headers::INTERNAL_PREFIX) || (is_scope && name != headers::SCOPE)
+}
+
 fn remove_internal(headers: &mut HeaderMap) {
     let names: Vec<HeaderName> = headers
         .keys()
-        .filter(|name| name.as_str().starts_with(headers::INTERNAL_PREFIX))
+        .filter(|name| is_internal(name.as_str()))
         .cloned()
         .collect();
     for name in names {
@@ -240,7 +263,7 @@ fn normalise_target(
         ));
     }
     let mut hosts = head.headers.get_all(HOST).iter();
-    let (has_host, has_two) = (hosts.next().is_some(), hosts.next().is_some());
+    let (host, has_two) = (hosts.next(), hosts.next().is_some());
     if has_two {
         return Err(Problem::new(
             Code::BadRequest,
@@ -248,8 +271,8 @@ fn normalise_target(
         ));
     }
     let Some(target) = head.uri.authority() else {
-        if has_host {
-            return Ok(());
+        if let Some(host) = host {
+            return strict::check_host(host.as_bytes());
         }
         if head.version >= Version::HTTP_11 {
             return Err(Problem::new(Code::BadRequest, "the request has no Host header"));
@@ -259,9 +282,19 @@ fn normalise_target(
         head.headers.insert(HOST, host);
         return Ok(());
     };
+    // Only a CONNECT is about an authority and nothing else. Read like one, `DELETE items` would be `DELETE /`.
+    if head.uri.scheme().is_none() {
+        return Err(Problem::new(
+            Code::BadRequest,
+            "the request's target is neither a path nor a URL",
+        ));
+    }
     // An absolute target overrides Host. Only between agents, where the authority is a site's name,
     // the caller's own Host travels beside it.
-    if !(has_host && keeps_host) {
+    strict::check_host(target.as_str().as_bytes())?;
+    if let (Some(host), true) = (host, keeps_host) {
+        strict::check_host(host.as_bytes())?;
+    } else {
         let host = HeaderValue::from_str(target.as_str()).map_err(|_| {
             Problem::new(
                 Code::BadRequest,
@@ -423,5 +456,14 @@ mod tests {
             ),
             ("/a?b", "real")
         );
+    }
+
+    #[test]
+    fn a_target_that_is_no_path_is_not_taken_for_the_root() {
+        for target in ["items", "app:80", "0"] {
+            let (mut head, ()) = http::Request::delete(target).body(()).unwrap().into_parts();
+            let refused = normalise_target(&mut head, false, || unreachable!()).unwrap_err();
+            assert_eq!(refused.code, Code::BadRequest, "{target}");
+        }
     }
 }

@@ -49,6 +49,11 @@ impl Identity {
         })
     }
 
+    /// How headers begin that nobody but the agent may send.
+    pub(crate) fn stripped(&self) -> impl Iterator<Item = &str> {
+        self.strip.iter().map(String::as_str)
+    }
+
     pub(crate) fn is_in(&self, headers: &HeaderMap) -> bool {
         headers.contains_key(&self.user)
     }
@@ -88,7 +93,8 @@ impl Identity {
     }
 }
 
-fn begins(name: &str, prefix: &str) -> bool {
+/// Whether a name begins like that, with `_` for `-`.
+pub(crate) fn begins(name: &str, prefix: &str) -> bool {
     let dashed = |byte: u8| if byte == b'_' { b'-' } else { byte };
     let mut name = name.bytes().map(dashed);
     prefix.bytes().map(dashed).all(|byte| name.next() == Some(byte))

@@ -1,9 +1,14 @@
 //! One request on its way, with everything that its execution needs.
 
-use std::{cell::OnceCell, rc::Rc, sync::Arc};
+use std::{
+    cell::{OnceCell, RefCell},
+    rc::Rc,
+    sync::Arc,
+};
 
 use cheops_glue::ListShape;
-use cheops_types::{Code, Outcome, Problem, SiteName, VerbClass, Visit};
+use cheops_net::Client;
+use cheops_types::{Code, Limit, Outcome, Problem, SiteName, VerbClass, Visit};
 use http::request;
 
 use crate::{
@@ -46,6 +51,8 @@ pub(crate) struct Job {
     /// Cleaned, in origin form, with this hop in `Via`.
     pub(crate) head: request::Parts,
     pub(crate) caller: Caller,
+    /// Whose budgets count.
+    pub(crate) client: Option<Client>,
     /// Whether it came through TLS.
     pub(crate) is_tls: bool,
     /// Whether another agent has reserved the name of what it makes.
@@ -54,6 +61,8 @@ pub(crate) struct Job {
     pub(crate) concern: Option<Concern>,
     flow: Flow,
     begun: OnceCell<Arc<Workflow>>,
+    /// How often each site was asked.
+    asked: RefCell<Vec<(SiteName, usize)>>,
 }
 
 impl Job {
@@ -76,12 +85,30 @@ impl Job {
             list,
             head,
             caller,
+            client: None,
             is_tls: false,
             is_named: false,
             concern: None,
             flow,
             begun: OnceCell::new(),
+            asked: RefCell::default(),
         }
+    }
+
+    /// Whether a site may be asked once more. A scope of 2 KB can name a site a hundred times, each name as
+    /// the way out of another's failure.
+    pub(crate) fn may_ask(&self, site: &SiteName) -> bool {
+        let mut asked = self.asked.borrow_mut();
+        let Some((_, times)) = asked.iter_mut().find(|(other, _)| other == site) else {
+            asked.push((site.clone(), 1));
+            return true;
+        };
+        *times += 1;
+        let may = *times <= self.core.limits().site_asks_max;
+        if !may {
+            Limit::SiteAsks.hit();
+        }
+        may
     }
 
     /// The same request for what is done after its answer, outside of its workflow.
@@ -93,6 +120,7 @@ impl Job {
             Flow::Alone,
             self.caller,
         );
+        job.client = self.client;
         job.is_tls = self.is_tls;
         job
     }

@@ -26,6 +26,7 @@ mod order;
 mod peer_port;
 mod proxy;
 mod replicated;
+mod strict;
 mod tunnel;
 mod view;
 mod world;
@@ -35,5 +36,7 @@ pub use counters::{Counted, Counters};
 pub use hands::{Hands, NoAnswer};
 pub use key::KeyMaker;
 pub use proxy::{Proxy, Role, Shared, Tag};
+#[doc(hidden)]
+pub use replicated::fuzzing;
 pub use view::WorldView;
 pub use world::{ServiceEntry, World};

@@ -1,5 +1,9 @@
 //! Several members of which one answers: in turn, or hedged.
 
+mod credential;
+
+use std::collections::VecDeque;
+
 use cheops_net::Replay;
 use cheops_types::{Code, Health, Outcome, Plan, SiteName, Visit};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
@@ -46,13 +50,18 @@ pub(crate) async fn in_turn(job: &Job, members: &[Plan], replay: &Replay) -> Don
 
 /// The nearest member is asked; when it is late or fails, the next one is asked too. The first good
 /// answer wins and the others are given up, which only reads allow.
+///
+/// A member that must not see the caller's credential in vain is passed over while another is only late. It has its turn
+/// when all that were asked have failed, because then it is the one that is used.
 pub(crate) async fn hedged(job: &Job, members: &[Plan], replay: &Replay) -> Done {
-    let mut waiting = members.iter().enumerate();
+    let mut waiting: VecDeque<(usize, &Plan)> = members.iter().enumerate().collect();
     let mut running = FuturesUnordered::new();
     let mut visits: Vec<(usize, Vec<Visit>)> = Vec::new();
     let mut worst = None;
     let mut ask = |running: &mut FuturesUnordered<_>| {
-        let (i, member) = waiting.next()?;
+        let is_hedge = !running.is_empty();
+        let may_be_next = |(_, member): &(usize, &Plan)| !is_hedge || credential::may_hedge(job, member);
+        let (i, member) = waiting.remove(waiting.iter().position(may_be_next)?)?;
         running.push(async move { (i, run(job, member, replay).await) });
         Some(hedge_after_ms(job, member))
     };

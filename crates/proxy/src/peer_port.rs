@@ -1,5 +1,6 @@
 //! Requests of other sites' agents. Who calls is what the certificate says, never a header.
 
+mod budget;
 mod payload;
 mod replication;
 
@@ -22,6 +23,7 @@ use crate::{
     replicated,
     tunnel::{self, Wish},
 };
+pub(crate) use budget::Budget;
 pub(crate) use payload::Payload;
 
 pub(crate) async fn handle(
@@ -84,6 +86,7 @@ fn admit(
     incoming: &Incoming,
 ) -> Result<(Job, Plan, Option<Wish>), Problem> {
     let service = find_service(core, peer, &head)?;
+    replicated::check_path(core, &service.name, &head).map_err(|problem| problem.at(&core.world.site))?;
     let flow = match core
         .world
         .profile
@@ -133,13 +136,19 @@ fn find_service(core: &Core, peer: &SiteName, head: &request::Parts) -> Result<R
         ));
     };
     let here = &core.world.site;
-    core.service(name).cloned().ok_or_else(|| {
-        Problem::new(
-            Code::UnknownService,
-            format!("site `{here}` has no service `{name}`; its configuration lists the services it has"),
-        )
-        .at(here)
-    })
+    let Some(service) = core.service(name) else {
+        let detail =
+            format!("site `{here}` has no service `{name}`; its configuration lists the services it has");
+        return Err(Problem::new(Code::UnknownService, detail).at(here));
+    };
+    if !service.is_offered {
+        let detail = format!(
+            "site `{here}` does not offer service `{name}` to other sites, and site `{peer}` asked for it: \
+             leave `{here}` out of the scope for `{name}`, or set `peers = true` under [services.{name}] there"
+        );
+        return Err(Problem::new(Code::PeerRefused, detail).at(here).of(&service.name));
+    }
+    Ok(service.clone())
 }
 
 /// A request without a scope comes from another agent only where a replica set is concerned.

@@ -11,13 +11,16 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use cheops_net::{Body, Clock, Connection, Handler};
+use cheops_net::{Body, Clock, Connection, Handler, Offload};
 use cheops_plan::{Coordinator, Presence};
 use cheops_types::{Distances, ServiceName, headers};
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, Version};
 use hyper::body::{Body as _, Incoming};
 
-use crate::{Correlation, Counters, World, answer, client_port, core::Core, discovery::Discovery, peer_port};
+use crate::{
+    Correlation, Counters, World, answer, client_port, core::Core, discovery::Discovery, gather::Memory,
+    peer_port,
+};
 
 /// Who a listener is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +50,12 @@ pub struct Shared {
     pub distances: Arc<ArcSwap<Distances>>,
     pub correlation: Correlation,
     pub(crate) discovery: Discovery,
+    /// What peers send for replication's sake.
+    pub(crate) messages: Arc<peer_port::Budget>,
+    /// What merges and rewritten answers have in memory.
+    pub(crate) memory: Arc<Memory>,
+    /// Work on bodies that are too long for a core.
+    pub(crate) offload: Offload,
     /// What is replicated here; whoever replicates keeps it.
     pub presence: Arc<Presence>,
     replication: OnceLock<Arc<dyn Coordinator>>,
@@ -66,6 +75,9 @@ impl Shared {
             distances,
             correlation,
             discovery: Discovery::default(),
+            messages: Arc::default(),
+            memory: Arc::default(),
+            offload: Offload::default(),
             presence,
             replication: OnceLock::new(),
             counters: Mutex::default(),
@@ -149,6 +161,7 @@ impl Handler for Proxy {
     ) -> Result<Response<Body>, Infallible> {
         let core = self.core();
         let is_head = request.method() == Method::HEAD;
+        let is_http2 = request.version() == Version::HTTP_2;
         let is_endless = is_endless(&core, &connection.tag, &request);
         // The state of a plain request stays small: everything else is boxed, and what it goes through are
         // blocks, because an `async fn` has room for its arguments twice.
@@ -157,10 +170,14 @@ impl Handler for Proxy {
             (_, Some(service)) => client_port::handle(&core, &connection, service, request).await,
             (_, None) => unreachable!("a client port has a service"),
         };
+        connection.answered();
         if is_head {
             answer::drop_body(&mut response);
         } else if is_endless && response.body().size_hint().exact().is_none() {
             response = response.map(|body| body.until(connection.ending()));
+        }
+        if is_http2 {
+            response = response.map(|body| connection.paced(body));
         }
         Ok(response)
     }

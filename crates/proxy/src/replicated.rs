@@ -7,10 +7,13 @@
 mod body;
 mod concern;
 mod course;
+pub mod fuzzing;
 mod ids;
 mod places;
 mod prefer;
+mod reading;
 mod rewrite;
+mod shown;
 mod stream;
 mod write;
 
@@ -32,6 +35,7 @@ use concern::is_write;
 pub(crate) use concern::{Concern, concerns, look};
 use course::{Case, Course};
 pub(crate) use places::Places;
+pub(crate) use reading::check_path;
 pub(crate) use rewrite::{attempt, map_head};
 pub(crate) use write::told_by;
 

@@ -30,14 +30,16 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
-    /// None for a request with a body, which is answered as an ordinary one, and for `h2c`: that is
-    /// offered by the way, and would carry requests past this agent.
+    /// None for a request with a body, which is answered as an ordinary one, and for one that names `h2c` or
+    /// another HTTP, alone or among others: that is offered by the way, and would carry requests past this agent.
     pub(crate) fn take(head: &mut request::Parts, facts: Facts, body: &Incoming) -> Option<Self> {
         if !head::wants_upgrade(head, facts) || !body.is_end_stream() {
             return None;
         }
-        let protocol = head.headers.get(UPGRADE)?.clone();
-        if protocol.as_bytes().eq_ignore_ascii_case(b"h2c") {
+        let mut protocols = head.headers.get_all(UPGRADE).iter();
+        let protocol = protocols.next()?.clone();
+        // In several lines, what is asked for depends on who reads them.
+        if protocols.next().is_some() || names_http(&protocol) {
             return None;
         }
         let client = head.extensions.remove::<OnUpgrade>()?;
@@ -77,6 +79,16 @@ impl Wish {
         }));
         response
     }
+}
+
+/// Whether a list of protocols has one that is HTTP itself.
+fn names_http(protocols: &HeaderValue) -> bool {
+    protocols.as_bytes().split(|b| *b == b',').any(|protocol| {
+        let is_of_a_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+        let name = protocol.trim_ascii().split(|b| !is_of_a_name(b)).next();
+        let name = name.unwrap_or_default().to_ascii_lowercase();
+        matches!(name.as_slice(), b"h2c" | b"h2" | b"http" | b"tls")
+    })
 }
 
 /// An upgrade without a scope.
@@ -179,7 +191,7 @@ async fn attempt(job: &Job, site: &SiteName, wish: &Wish) -> Result<(Attempt, On
         return Err(no_link(site));
     };
     job.core.counters.add(Counted::ToPeers);
-    job.address_peer(&mut head);
+    job.address_peer(site, &mut head);
     wish.put(&mut head);
     let sending = link.send_upgrade(Request::from_parts(head, Body::Empty));
     let sent = within(job, job.core.limits().peer_timeout_ms, sending).await;

@@ -4,6 +4,8 @@ mod replicated {
     mod client;
     mod coordinator;
     mod hands;
+    mod long_bodies;
+    mod paths;
     mod reads;
     mod references;
     mod service;

@@ -36,9 +36,9 @@ pub enum Effect {
         operation: OpId,
         token: Token,
     },
-    /// This site's replica came or went: sets that wait for it can go on.
+    /// This site's replica came or went, or the set has ended here: sets that wait for that can go on.
     Moved(MetaId),
-    /// The set came to nothing: its create was refused. Delete its row.
+    /// The set came to nothing: its create was refused, or an operator dropped it. Delete its row.
     Forget,
 }
 
@@ -48,12 +48,17 @@ pub struct Execution {
     /// For the marker or the `Idempotency-Key`.
     pub token: Token,
     pub recognise: Recognise,
+    /// Makes another `Idempotency-Key` of the token, or of the caller's own key. What the application remembers of the key
+    /// itself may be gone from the replica, since that was set to another one's state.
+    pub renewal: Option<Token>,
     pub form: Form,
     /// Of a write that this site accepts, at every attempt: a caller that could say them again may be gone.
     pub conditions: Option<Conditions>,
     pub credential: Option<Secret>,
     /// The site that accepted the operation; none where there is no operation.
     pub origin: Option<SiteName>,
+    /// The site whose replica's state this is, where it is one. Nobody has signed it.
+    pub source: Option<SiteName>,
 }
 
 /// What to ask of the application.
@@ -115,6 +120,8 @@ pub enum Reason {
     InDoubt,
     /// This site is not, or no longer, part of the set.
     NotMember,
+    /// The set broke a rule of the engine and is left alone here until an operator has looked at it.
+    Fenced,
     /// The request means nothing for this set: no such site, no such conflict.
     Meaningless,
 }

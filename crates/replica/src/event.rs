@@ -62,6 +62,10 @@ pub enum Event {
         token: Token,
         credential: Option<Secret>,
     },
+    /// An operator lets a set go on that was fenced off.
+    Unfence,
+    /// An operator drops what this site knows of a set that was fenced off. The application's resource stays.
+    Drop,
     /// An operator gives up this side of a set whose sides removed each other.
     Yield,
 }

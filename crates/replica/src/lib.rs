@@ -34,8 +34,8 @@ pub use operation::{
 pub use relation::{Relation, loser, relation};
 pub use rules::{PlainRules, Presence, Reading, Rules, default_reading};
 pub use set::{
-    Degraded, Digest, Division, Entry, Fence, Install, Job, Member, OperationView, Outcome, Passage, Peer,
-    Phase, Record, Set, Standing, State, Wait, Want, Why, Work,
+    Degraded, Digest, Division, Entry, Fence, Fenced, Install, Job, Member, OperationView, Outcome, Passage,
+    Peer, Phase, Record, Set, Standing, State, Wait, Want, Why, Work,
 };
 pub use site::{Age, Context, Hello, Site, Tuning, Welcome};
 pub use step::{adopt, create, receive, step};

@@ -170,7 +170,7 @@ impl Footprint {
             (Self::Whole, Self::Whole) => true,
             (Self::Whole, Self::Parts(parts)) | (Self::Parts(parts), Self::Whole) => !parts.is_empty(),
             (Self::Parts(a), Self::Parts(b)) => {
-                a.iter().any(|a| b.iter().any(|b| within(a, b) || within(b, a)))
+                a.iter().any(|a| is_within(a, b)) || b.iter().any(|b| is_within(b, a))
             }
         }
     }
@@ -179,15 +179,16 @@ impl Footprint {
         match (self, other) {
             (Self::Whole, _) => true,
             (Self::Parts(_), Self::Whole) => false,
-            (Self::Parts(a), Self::Parts(b)) => b.iter().all(|b| a.iter().any(|a| within(b, a))),
+            (Self::Parts(a), Self::Parts(b)) => b.iter().all(|b| is_within(b, a)),
         }
     }
 }
 
-fn within(inner: &str, outer: &str) -> bool {
-    inner
-        .strip_prefix(outer)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// Whether one of `outer` is `inner`, or what `inner` continues at a `/`. Looked up rather than compared one by one: a peer
+/// may send tens of thousands of parts.
+fn is_within(inner: &str, outer: &BTreeSet<String>) -> bool {
+    let mut ends = inner.match_indices('/').map(|(at, _)| at).chain([inner.len()]);
+    ends.any(|end| outer.contains(&inner[..end]))
 }
 
 /// How a site finds out after a crash whether a create has executed. A name alone proves nothing.

@@ -2,6 +2,7 @@
 
 mod bare;
 mod entry;
+mod fence;
 mod job;
 mod life;
 mod log;
@@ -17,6 +18,7 @@ use cheops_types::{ServiceName, Share, SiteName, Span, Stamp};
 use serde::{Deserialize, Serialize};
 
 pub use entry::{Entry, Outcome, State, Why};
+pub use fence::Fenced;
 pub use job::{Install, Job, Phase, Work};
 use log::Log;
 pub use peer::{Fence, Peer, Want};
@@ -135,6 +137,10 @@ pub struct Set {
     pub(crate) promise_tries: u32,
     /// State from another replica that is to become this one's.
     pub(crate) install: Option<Install>,
+    /// Since this replica was last set to another one's state: tells the keys of what executes on it from those of what
+    /// executed before.
+    #[serde(default)]
+    pub(crate) renewal: Option<Token>,
     /// Replicas are to be compared. It stays until they have been, at one vector.
     pub(crate) check: bool,
     /// Before this time the comparison is not pursued.
@@ -150,12 +156,24 @@ pub struct Set {
     /// The last time that this replica took another one's state because it differed.
     #[serde(default)]
     pub(crate) repair: Option<Repair>,
+    /// An operator wants what could not execute here tried again.
+    #[serde(default)]
+    pub(crate) reopens: BTreeSet<OpId>,
     /// Since when an operation waits here for one that no member has.
     #[serde(default)]
     pub(crate) orphaned_ms: Option<u64>,
     /// How counts are divided, since the last operation in the order of the set that divided them.
     #[serde(default)]
     pub(crate) division: Option<Division>,
+    /// It broke a rule of the engine, and is left alone.
+    #[serde(default)]
+    pub(crate) fenced: Option<Fenced>,
+    /// Executions that were not sent again because they got no answer too often.
+    #[serde(default)]
+    pub(crate) executions_spent: u64,
+    /// An operator has given up this side: whoever lets it in again may bring it back.
+    #[serde(default)]
+    pub(crate) yielded: bool,
 }
 
 /// The parts that sites have of a whole.
@@ -194,6 +212,15 @@ pub(crate) struct Repair {
     pub(crate) wanted: Option<Digest>,
     /// What the replica was after it; none until it is read.
     pub(crate) digest: Option<Digest>,
+    /// How often it took that state.
+    #[serde(default)]
+    pub(crate) times: u32,
+}
+
+impl Repair {
+    /// Somebody may change the replica just after the first one; that an application takes a state and does not keep it
+    /// shows in the second.
+    pub(crate) const TIMES_MAX: u32 = 2;
 }
 
 /// A replica that could not follow.
@@ -264,14 +291,19 @@ impl Set {
             promise_ms: 0,
             promise_tries: 0,
             install: None,
+            renewal: None,
             check: false,
             compare_ms: 0,
             compare_tries: 0,
             digest_ms: 0,
             digest: None,
             repair: None,
+            reopens: BTreeSet::new(),
             orphaned_ms: None,
             division: None,
+            fenced: None,
+            executions_spent: 0,
+            yielded: false,
         }
     }
 
@@ -309,6 +341,11 @@ impl Set {
             .filter(|site| *site != here)
             .cloned()
             .collect()
+    }
+
+    /// Whether a site is a member, or ever was, as far as this one knows.
+    pub(crate) fn knows(&self, site: &SiteName) -> bool {
+        self.members.contains_key(site) || self.has_moved(site)
     }
 
     pub(crate) fn peer(&mut self, site: &SiteName) -> &mut Peer {
@@ -411,6 +448,12 @@ impl Set {
     pub(crate) fn is_born_again(&self, op: &Operation) -> bool {
         let is_create = matches!(op.verb, Verb::Create(_));
         is_create && op.token == self.birth && self.born.as_ref().is_some_and(|born| *born != op.id)
+    }
+
+    /// What the others have brought back of a write that is accepted only now: an earlier life of this store had shipped
+    /// it, under this number or another one.
+    pub(crate) fn brought_back(&self, op: &Operation) -> Option<&Entry> {
+        self.log.values().find(|entry| entry.op.token == op.token)
     }
 
     /// The same write under another number: its origin's store was set back while it executed.

@@ -309,6 +309,8 @@ pub struct Tuning {
     pub log_max_bytes: u64,
     /// Beyond this, the oldest conflicts of a set are dropped, and counted.
     pub conflicts_max: usize,
+    /// After so many attempts that were sent and got no answer, an execution is not sent again by itself.
+    pub execution_tries_max: usize,
 }
 
 impl Default for Tuning {
@@ -331,6 +333,7 @@ impl From<&Limits> for Tuning {
             batch_max_bytes: limits.ship_batch_max_bytes,
             log_max_bytes: limits.log_max_bytes,
             conflicts_max: limits.set_conflicts_max,
+            execution_tries_max: limits.execution_tries_max,
         }
     }
 }

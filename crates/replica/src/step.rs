@@ -14,7 +14,9 @@ mod prune;
 mod receive;
 mod record;
 mod resume;
+mod sane;
 mod ship;
+mod silence;
 mod snapshot;
 mod work;
 
@@ -26,14 +28,35 @@ pub use adopt::adopt;
 pub use receive::receive;
 
 use crate::{
-    Answer, Context, Draft, Effect, Event, MetaId, Set, Site, Standing, Token, Verb, Wait, set::are_alike,
+    Answer, Context, Draft, Effect, Event, MetaId, Presence, Reason, Set, Site, Standing, Token, Verb, Wait,
+    set::are_alike,
 };
 
 /// Lets something happen to a set. The caller persists `site` and `set` before it releases any effect.
 pub fn step(site: &mut Site, set: &mut Set, event: Event, context: &Context<'_>) -> Vec<Effect> {
+    if set.fenced().is_some() {
+        return beyond_the_fence(site, set, event, context);
+    }
     let mut step = Step::new(site, set, context);
     step.handle(event);
     step.finish()
+}
+
+/// Of a set that is fenced off only an operator can make something again.
+fn beyond_the_fence(site: &mut Site, set: &mut Set, event: Event, context: &Context<'_>) -> Vec<Effect> {
+    match event {
+        Event::Unfence => {
+            set.fenced = None;
+            // As after a start: what was under way when it broke may or may not have happened.
+            step(site, set, Event::Resume, context)
+        }
+        Event::Drop => vec![Effect::Forget],
+        Event::Request(draft) => vec![Effect::Answer {
+            token: draft.token,
+            answer: Answer::NotHere(Reason::Fenced),
+        }],
+        _ => Vec::new(),
+    }
 }
 
 /// Begins a set with its create. `draft.verb` must be [`Verb::Create`], this site among its sites.
@@ -62,6 +85,8 @@ struct Step<'s> {
     tell: BTreeSet<SiteName>,
     /// What operations waited for before.
     waits: Vec<Wait>,
+    /// What the set was before, to operations of other sets that refer to it.
+    presence: Presence,
     /// The clock of the site whose message this is about is not too far ahead.
     is_speaker_in_line: bool,
 }
@@ -71,6 +96,7 @@ impl<'s> Step<'s> {
         set.shorten_pauses(context.now_ms, context.tuning);
         Self {
             waits: set.waits(),
+            presence: set.presence(),
             site,
             set,
             context,
@@ -93,7 +119,8 @@ impl<'s> Step<'s> {
             Event::Looked { ticket, found } => self.looked(ticket, found),
             Event::Read { ticket, state } => self.read(ticket, state),
             Event::Missing { ticket } => self.vanished(ticket),
-            Event::Wake => {}
+            // Nothing by itself; the last two are for sets that are fenced off.
+            Event::Wake | Event::Unfence | Event::Drop => {}
             Event::Resume => self.resume(),
             Event::PeerUp(site) => self.peer_up(&site),
             Event::PeerUnsure(site) => self.peer_unsure(&site),
@@ -122,7 +149,10 @@ impl<'s> Step<'s> {
                 token,
                 credential,
             } => self.reapply(&loser, token, credential),
-            Event::Yield => self.set.standing = Standing::Expelled,
+            Event::Yield => {
+                self.set.standing = Standing::Expelled;
+                self.set.yielded = true;
+            }
         }
     }
 
@@ -135,6 +165,7 @@ impl<'s> Step<'s> {
             peer.settle(&self.set.done);
         }
         self.release_members();
+        self.tell_presence();
         self.prune();
         if !are_alike(&self.waits, &self.set.waits()) {
             self.tell_all();

@@ -64,6 +64,11 @@ impl Vector {
         self.0.iter().map(|(author, seq)| (author, *seq))
     }
 
+    /// How many authors it has something of.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -95,6 +95,17 @@ impl Loc {
         self
     }
 
+    /// Whether whoever wrote the location wrote down that site to be used. What `!`, `around` and `all()` find is
+    /// not written down, and what `!` leaves out is not to be used.
+    pub fn names(&self, site: &str) -> bool {
+        match &self.kind {
+            LocKind::Site(name) => name.as_str() == site,
+            LocKind::All | LocKind::Not(_) => false,
+            LocKind::Around(inner, _) | LocKind::Wrapped(_, inner) => inner.names(site),
+            LocKind::Joined(_, members) => members.iter().any(|member| member.names(site)),
+        }
+    }
+
     /// Calls `visit` for each site that is written in the location, from left to right.
     pub(crate) fn for_each_site<'a>(&'a self, visit: &mut impl FnMut(&'a SiteName, Span)) {
         match &self.kind {
@@ -119,3 +130,31 @@ impl PartialEq for Loc {
 }
 
 impl Eq for Loc {}
+
+#[cfg(test)]
+mod tests {
+    use crate::{ParseLimits, parse};
+
+    #[test]
+    fn what_is_found_is_not_named() {
+        let limits = ParseLimits {
+            max_bytes: 4096,
+            max_depth: 32,
+        };
+        let named = |scope: &str| -> Vec<&str> {
+            let scope = parse(scope, &limits).unwrap();
+            let loc = scope.loc_of("A").unwrap();
+            ["a", "b", "c"]
+                .into_iter()
+                .filter(|site| loc.names(site))
+                .collect()
+        };
+        assert_eq!(named("a | b"), ["a", "b"]);
+        assert_eq!(named("!a"), [""; 0]);
+        assert_eq!(named("b | !a"), ["b"]);
+        assert_eq!(named("around(a, 5ms) ; c"), ["a", "c"]);
+        assert_eq!(named("all()"), [""; 0]);
+        assert_eq!(named("eventual(a & b)"), ["a", "b"]);
+        assert_eq!(named("B: a, A: c"), ["c"]);
+    }
+}

@@ -82,7 +82,8 @@ pub struct App {
     /// What each create made, for the operator who looks into the application.
     pub made: BTreeMap<Token, LocalId>,
     markers: BTreeMap<Token, LocalId>,
-    keys: BTreeMap<Token, Attempt>,
+    /// With what makes another key of a token.
+    keys: BTreeMap<(Token, Option<Token>), Attempt>,
     next: u64,
     /// How often each request took effect, idempotent ones aside.
     pub effects: BTreeMap<Token, u32>,
@@ -102,14 +103,15 @@ impl App {
         if !self.meets(execution) {
             return status(412);
         }
+        let key = (execution.token, execution.renewal);
         if execution.recognise == Recognise::Key
-            && let Some(answer) = self.keys.get(&execution.token)
+            && let Some(answer) = self.keys.get(&key)
         {
             return answer.clone();
         }
         let answer = self.carry_out(site, chosen, execution, part);
         if execution.recognise == Recognise::Key {
-            self.keys.insert(execution.token, answer.clone());
+            self.keys.insert(key, answer.clone());
         }
         answer
     }

@@ -10,6 +10,7 @@
 mod app;
 mod describe;
 mod errand;
+pub mod hostile;
 pub mod invariant;
 mod known;
 mod mutant;

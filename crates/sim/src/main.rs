@@ -14,7 +14,8 @@ use std::{
 };
 
 use cheops_sim::{
-    Calm, Failure, Summary, Without, known, names, parse_range, pinned, run_without, shrink, story, trace,
+    Calm, Failure, Summary, Without, hostile, known, names, parse_range, pinned, run_without, shrink, story,
+    trace,
 };
 use clap::Parser;
 
@@ -59,6 +60,9 @@ struct Args {
     /// Play the schedules of names in containers that span sites
     #[arg(long)]
     names: bool,
+    /// Play a site that sends what it likes; a schedule has 100 events
+    #[arg(long)]
+    hostile: bool,
     /// One line for each failure, and nothing else
     #[arg(long)]
     brief: bool,
@@ -131,7 +135,7 @@ fn main() -> ExitCode {
 
 /// Why a seed may fail. The schedules of names have seeds of their own.
 fn known_why(args: &Args, seed: u64) -> Option<&'static str> {
-    known(seed).filter(|_| !args.names)
+    known(seed).filter(|_| !args.names && !args.hostile)
 }
 
 fn code(is_good: bool) -> ExitCode {
@@ -164,6 +168,8 @@ fn play_all(args: &Args) -> (Summary, Vec<Failure>) {
                 }
                 let played = if args.names {
                     play_names(seed)
+                } else if args.hostile {
+                    play_hostile(seed)
                 } else {
                     run_without(seed, None, &without)
                 };
@@ -203,6 +209,19 @@ fn play_names(seed: u64) -> Result<Summary, Failure> {
     })
 }
 
+fn play_hostile(seed: u64) -> Result<Summary, Failure> {
+    let steps = hostile::run(seed).map_err(|violation| Failure {
+        seed,
+        without: Without::default(),
+        violations: vec![violation],
+    })?;
+    Ok(Summary {
+        schedules: 1,
+        steps,
+        ..Summary::default()
+    })
+}
+
 /// One seed with all that happens.
 fn tell_one(args: &Args) -> ExitCode {
     let (lines, outcome) = if args.trace {
@@ -235,7 +254,7 @@ fn tell(args: &Args, failures: &[Failure]) {
     let firsts = groups.values().filter_map(|group| group.first());
     for failure in firsts.take(STORIES_MAX) {
         tell_briefly(failure);
-        if !args.names {
+        if !args.names && !args.hostile {
             tell_story(args, failure);
         }
     }

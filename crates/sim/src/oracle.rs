@@ -62,9 +62,13 @@ impl Oracle {
                 let accepting = self.accepting.get_mut(set);
                 if let Some(mut op) = accepting.and_then(|accepting| accepting.remove(&token)) {
                     op.id = operation.clone();
-                    // One that a site alone has forgotten with its disk may have had the number before.
                     let known = self.operations.entry(set.clone()).or_default();
-                    known.insert(operation.clone(), op);
+                    // A store that was set back may execute what it has shipped before: its caller hears the number that
+                    // it has, and the operation is what it was. One that a site alone has forgotten with its disk may
+                    // have had the number before.
+                    if known.get(operation).is_none_or(|before| before.token != token) {
+                        known.insert(operation.clone(), op);
+                    }
                 }
             }
             Answer::Refused { .. } | Answer::NotHere(_) | Answer::Gone => {

@@ -124,6 +124,8 @@ impl Plan {
                 log_max_bytes: if small_log { 1200 } else { 1 << 30 },
                 // A bound that is reached has a test of its own.
                 conflicts_max: usize::MAX,
+                // So few that it happens.
+                execution_tries_max: 3,
             },
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cheops_replica::{MetaId, Need, Presence, Rules, Set, Standing};
+use cheops_replica::{MetaId, Need, Presence, Rules, Set};
 
 /// The ordinary conventions, over the sets on a disk.
 pub(crate) struct DiskRules<'d> {
@@ -22,13 +22,7 @@ impl Rules for DiskRules<'_> {
 }
 
 pub(crate) fn presence(set: Option<&Set>) -> Presence {
-    match set {
-        Some(set) if set.standing() != Standing::Member => Presence::Uninvolved,
-        Some(set) if set.is_deleted() => Presence::Gone,
-        Some(set) if set.local().is_some() => Presence::Here,
-        Some(_) => Presence::Pending,
-        None => Presence::Uninvolved,
-    }
+    set.map_or(Presence::Uninvolved, Set::presence)
 }
 
 /// Whether an operation has to wait for this, seen from outside.

@@ -21,6 +21,12 @@ mod table;
 pub mod tables;
 mod value;
 
+/// For the fuzzer (`crates/fuzzing`) only: reads a value as the store does.
+#[doc(hidden)]
+pub fn decode_value<V: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<V> {
+    value::decode(bytes).ok()
+}
+
 pub use engine::{Batch, Engine, EngineError, KeyRange, MemoryEngine, RedbEngine, Snapshot, Visit};
 pub use error::Error;
 pub use format::{FORMAT, Incarnation, OpenError};

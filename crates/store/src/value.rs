@@ -3,6 +3,9 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
+/// How deep a value may be nested: far more than any is, and far less than a thread's stack holds.
+const DEPTH_MAX: usize = 256;
+
 /// Why a value could not be written or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -13,7 +16,9 @@ pub(crate) fn encode<V: Serialize>(value: &V) -> Result<Vec<u8>, BadValue> {
 }
 
 pub(crate) fn decode<V: DeserializeOwned>(bytes: &[u8]) -> Result<V, BadValue> {
-    rmp_serde::from_slice(bytes).map_err(|error| BadValue(error.to_string()))
+    let mut reader = rmp_serde::Deserializer::from_read_ref(bytes);
+    reader.set_max_depth(DEPTH_MAX);
+    V::deserialize(&mut reader).map_err(|error| BadValue(error.to_string()))
 }
 
 /// For fields of bytes, which would otherwise be written number by number: `#[serde(with = "…")]`.
@@ -101,6 +106,19 @@ mod tests {
         })
         .unwrap();
         assert_eq!(decode::<Before>(&new).unwrap(), Before { name: "a".into() });
+    }
+
+    /// A field that nobody knows is skipped, however deep: a damaged one must not exhaust the stack.
+    #[test]
+    fn a_value_is_not_nested_without_end() {
+        let nested = |depth: usize| {
+            let mut bytes = b"\x82\xa4name\xa1a\xa1x".to_vec();
+            bytes.extend(vec![0x91; depth]);
+            bytes.push(0xc0);
+            decode::<Before>(&bytes)
+        };
+        assert!(nested(100).is_ok());
+        assert!(nested(1000).is_err());
     }
 
     #[test]

@@ -40,6 +40,8 @@ codes! {
 
     // The request is wrong or cannot be carried out here: nothing executed.
     BadRequest = "bad_request", 400, "the request cannot be forwarded";
+    MethodRefused = "method_refused", 405, "the method is not passed on";
+    PathAmbiguous = "path_ambiguous", 400, "the path can be read in several ways";
     LoopDetected = "loop_detected", 508, "the request came back to where it was";
     NotAvailable = "not_available", 501, "this version cannot do that yet";
     PageToken = "page_token", 400, "the page token cannot be used";
@@ -56,6 +58,7 @@ codes! {
     InDoubt = "in_doubt", 503, "an earlier write to the resource is in doubt";
     BodyUnsupported = "body_unsupported", 415, "the body cannot be read where it must be";
     GlueIncomplete = "glue_incomplete", 501, "the glue does not say enough to replicate that";
+    SetFenced = "set_fenced", 503, "the replica set is fenced off at this site";
     SetRefused = "set_refused", 409, "the replica set cannot be changed like that";
     NameTaken = "name_taken", 409, "the name is taken in a container that spans sites";
     NameUnreserved = "name_unreserved", 503, "the name cannot be reserved in a container that spans sites";

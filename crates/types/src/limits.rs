@@ -57,6 +57,16 @@ limits! {
     scope_max_depth / ScopeDepth: usize = 32, "400 scope_too_deep";
     /// Open client connections per core.
     connections_max / Connections: usize = 16_384, "new connections wait in the kernel's queue";
+    /// Open client connections of one address (of IPv6: one /64), per core.
+    address_connections_max / AddressConnections: usize = 1024, "the connection is closed";
+    /// What heads that have not come to their ends may take in memory, per core; one address's, a quarter of it.
+    heads_max_bytes / Heads: usize = 32 * 1024 * 1024, "the connection is closed";
+    /// Open files that are kept for the admin socket, the peer port and the store.
+    files_reserved / FilesReserved: u64 = 64, "new connections wait in the kernel's queue; 502 upstream_unreachable";
+    /// Longest time in which a client takes nothing of an answer that lies ready for it.
+    answer_stall_ms / AnswerStall: u64 = 60_000, "the connection is closed; over HTTP/2 the answer ends";
+    /// Slowest rate at which a client takes an answer, over `answer_stall_ms`.
+    answer_rate_min_bytes_per_s / AnswerRate: u64 = 1024, "the connection is closed; over HTTP/2 the answer ends";
     /// Requests under way on one HTTP/2 connection of a client.
     client_streams_max / ClientStreams: u32 = 256, "further ones wait at the client";
     /// What one HTTP/2 body of a client may have under way; a connection may have twice that.
@@ -79,10 +89,20 @@ limits! {
     peer_ping_ms / PeerPing: u64 = 5_000, "the connection is closed; its requests end as peer_failed or unknown_outcome";
     /// Requests under way to one peer, per core.
     peer_inflight_max / PeerInflight: usize = 1024, "503 peer_busy";
+    /// Requests of one client address under way to one peer, per core.
+    address_peer_inflight_max / AddressPeerInflight: usize = 256, "503 peer_busy";
+    /// Requests to one site that one request may become.
+    site_asks_max / SiteAsks: usize = 16, "none: the scope's further mentions of the site count as failed";
     /// What one body may have under way on a connection to a peer, read by nobody yet.
     peer_stream_window_bytes / PeerStreamWindow: u32 = 4 * 1024 * 1024, "the sender waits";
     /// What all bodies on a connection to a peer may have under way.
     peer_window_bytes / PeerWindow: u32 = 256 * 1024 * 1024, "the senders wait";
+    /// Longest message of a peer to replication.
+    peer_message_max_bytes / PeerMessage: usize = 64 * 1024 * 1024, "413 body_too_large at the peer, which cannot send it";
+    /// What one peer's messages to replication may always have in memory.
+    peer_message_share_bytes / PeerMessageShare: usize = 2 * 1024 * 1024, "none: what is longer shares `peer_messages_max_bytes`";
+    /// What the messages of all peers may have in memory beyond their shares; one peer's, half of it.
+    peer_messages_max_bytes / PeerMessages: usize = 160 * 1024 * 1024, "503 store_busy at the peer, which sends again";
     /// Bodies of at least this length, or of unknown length, use a connection of their own kind.
     bulk_min_bytes / BulkBytes: u64 = 256 * 1024, "none: the body takes the peer's bulk connection";
     /// How long an unused connection to a peer is kept.
@@ -93,14 +113,26 @@ limits! {
     heartbeat_misses_max / HeartbeatMisses: u64 = 3, "none: the site is tried last under `;` and `|`";
     /// Additional time a read under `|` waits for its first site before a second one is asked.
     hedge_after_ms / HedgeAfter: u64 = 100, "none: a second site is asked";
-    /// Longest answer of one site that a merge reads.
+    /// Longest answer of one site that a merge reads, and most that ids rewritten in a body may take.
     gather_body_max_bytes / GatherBody: usize = 16 * 1024 * 1024, "the site is marked body_too_large in the receipt";
-    /// Answers that all merges of one core may hold in memory.
+    /// Most items in one site's answer that a merge reads, or in which ids are rewritten.
+    gather_items_max / GatherItems: usize = 262_144, "413 body_too_large, or the site is marked body_too_large in the receipt";
+    /// What all merges of the agent, and all answers in which ids are rewritten, may hold in memory: as received, as read and as written.
     gather_memory_max_bytes / GatherMemory: usize = 256 * 1024 * 1024, "503 gather_busy, or the site is marked gather_busy in the receipt";
     /// Sites that one merge asks at the same time.
     gather_parallel_max / GatherParallel: usize = 32, "further sites wait for a place";
     /// Sites whose first page a merge of a paged list asks for ahead of their turn.
     gather_prefetch_max / GatherPrefetch: usize = 8, "none: further sites follow on later pages";
+    /// Longest event of a site that is watched together with others.
+    watch_event_max_bytes / WatchEvent: usize = 4 * 1024 * 1024, "the stream ends; its caller lists and watches again";
+    /// Longest version of one site's list that merged lists and events carry.
+    watch_version_max_bytes / WatchVersion: usize = 1024, "none: from that version on nobody can watch, and the site is watched from now on";
+    /// Longest body that is read, merged or rewritten on the core that has its request.
+    work_inline_max_bytes / WorkInline: usize = 64 * 1024, "none: a thread beside the cores does it";
+    /// Threads beside the cores that work on longer bodies.
+    work_threads_max / WorkThreads: usize = 2, "further bodies wait";
+    /// Bodies that wait for such a thread.
+    work_queue_max / WorkQueue: usize = 256, "503 gather_busy, or the site is marked gather_busy in the receipt";
     /// Longest page token of a merged list.
     page_token_max_bytes / PageToken: usize = 4096, "400 page_token; 502 body_unreadable when a site's own token does not fit";
     /// Longest request body that is kept so that it can be sent again to another site.
@@ -115,7 +147,7 @@ limits! {
     correlation_async_idle_s / CorrelationAsyncIdle: u64 = 3600, "503 correlation_lost for a later call";
     /// Answers to discovery requests that are kept for the time when a service is down.
     discovery_max / Discovery: usize = 256, "none: the oldest is forgotten";
-    /// Longest answer to a discovery request that is kept.
+    /// Longest answer to a discovery request that is kept, with its headers and those it depends on.
     discovery_max_bytes / DiscoveryBytes: usize = 64 * 1024, "none: the answer is not kept";
     /// Pages of the store that are kept in memory.
     store_cache_bytes / StoreCache: usize = 64 * 1024 * 1024, "none: further pages are read from the disk";
@@ -143,6 +175,8 @@ limits! {
     replay_retry_max_ms / ReplayRetryMax: u64 = 60_000, "none";
     /// Pause before an operation that the application does not let through is tried again.
     replay_blocked_ms / ReplayBlocked: u64 = 60_000, "none";
+    /// Attempts at one execution that were sent and got no answer, before it is not sent again by itself.
+    execution_tries_max / ExecutionTries: usize = 5, "the operation is blocked until an operator retries or abandons it";
     /// How long an application may still be working on a request that got no answer.
     doubt_settle_ms / DoubtSettle: u64 = 60_000, "none: the execution stays in doubt that long";
     /// How long it may still be working on one whose connection has ended, where the request can be repeated.
@@ -172,6 +206,10 @@ limits! {
     ranges_every_s / RangesEvery: u64 = 600, "none";
     /// How far an operation's time may be ahead of this site's clock.
     clock_ahead_max_ms / ClockAhead: u64 = 60_000, "the operation is quarantined until its time comes";
+    /// How long what a site has signed counts after its certificate has ended; not at all once that is revoked.
+    certificate_grace_s / CertificateGrace: u64 = 30 * 24 * 3_600, "the operation is refused until its origin sends it, signed anew";
+    /// Lines of one kind in the log within ten seconds.
+    log_kind_max_lines / LogKind: u64 = 50, "none: the next line of the kind says how many were left out";
     /// How long open requests may take to end when the agent stops or a listener goes away.
     drain_timeout_ms / Drain: u64 = 10_000, "the connection is closed";
 }

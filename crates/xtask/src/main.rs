@@ -8,6 +8,8 @@ mod converge;
 mod deny;
 mod docs;
 mod e2e;
+mod fuzz;
+mod hostile;
 mod mutants;
 mod nightly;
 mod packages;
@@ -49,12 +51,16 @@ enum Command {
     Sim(sim::Args),
     /// Break the replication engine's logic, one place at a time, and see that the simulator notices
     Mutants(mutants::Args),
-    /// Run the long forms of the suites: a million schedules, all mutants, ten minutes of faults, 200 kills
+    /// Hunt for inputs that break what reads them: what strangers send, HTTP/1.1 through a whole agent
+    Fuzz(fuzz::Args),
+    /// Run the long forms of the suites: a million schedules, all mutants, ten million inputs, ten minutes of faults, 200 kills
     Nightly(nightly::Args),
     /// Kill agents under load and look for what was lost or made twice
     Torture(torture::Args),
     /// Disturb three sites under writes, heal them, and look whether they agree and nothing is lost
     Converge(converge::Args),
+    /// Attack three agents as a hostile peer and as hostile clients, and look what they still do
+    Hostile(hostile::Args),
     /// Play scenarios on real applications behind agents
     #[command(subcommand)]
     Real(real::Real),
@@ -83,9 +89,11 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::E2e(args) => e2e::run(&repo, &args),
         Command::Sim(args) => sim::run(&repo, &args),
         Command::Mutants(args) => mutants::run(&repo, &args),
+        Command::Fuzz(args) => fuzz::run(&repo, &args),
         Command::Nightly(args) => nightly::run(&repo, &args),
         Command::Torture(args) => torture::run(&repo, &args),
         Command::Converge(args) => converge::run(&repo, &args),
+        Command::Hostile(args) => hostile::run(&repo, &args),
         Command::Real(real) => real::run(&repo, real),
         Command::Bench(bench) => bench::run(&repo, bench),
     }

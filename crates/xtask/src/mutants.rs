@@ -1,11 +1,11 @@
-//! Does the simulator find what is wrong? Each mutant breaks the engine's logic in one place; the ordinary
-//! schedules have to notice.
+//! Do the simulator and the engine's tests find what is wrong? Each mutant breaks the engine's logic in one place; the
+//! ordinary schedules have to notice, or else a test.
 
 mod report;
 mod table;
 mod workshop;
 
-use std::process::ExitCode;
+use std::{fs, process::ExitCode};
 
 use anyhow::{Result, ensure};
 
@@ -44,7 +44,12 @@ pub(crate) struct Args {
     /// Print the verdicts as JSON
     #[arg(long)]
     json: bool,
+    /// Write crates/sim/MUTANTS.md, which says what notices each of them; not with a part of the table
+    #[arg(long, conflicts_with_all = ["only", "area", "sample"])]
+    page: bool,
 }
+
+const PAGE: &str = "crates/sim/MUTANTS.md";
 
 pub(crate) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
     let mutants = chosen(table::read(repo)?, args)?;
@@ -64,6 +69,9 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
         let verdict = Verdict::of(mutant, workshop.try_out(mutant)?);
         eprintln!("{:>3} of {}  {}: {verdict}", at + 1, mutants.len(), mutant.name);
         tried.push(Tried { mutant, verdict });
+    }
+    if args.page {
+        fs::write(repo.root.join(PAGE), report::page(&tried))?;
     }
     if args.json {
         println!("{}", report::json(&tried)?);

@@ -10,9 +10,21 @@ use anyhow::Result;
 use crate::{command, repo::Repo};
 
 /// What is run, and about how long it takes on two cores.
-const STEPS: [(&str, &[&str]); 4] = [
+const STEPS: [(&str, &[&str]); 5] = [
     ("35 min", &["sim", "--schedules", "1000000", "--keep-going"]),
     ("45 min", &["mutants"]),
+    (
+        "60 min",
+        &[
+            "fuzz",
+            "--profile",
+            "fuzz",
+            "--executions",
+            "10000000",
+            "--seconds",
+            "3600",
+        ],
+    ),
     ("12 min", &["converge", "--seconds", "600"]),
     ("3 min", &["torture", "--kills", "200"]),
 ];

@@ -33,6 +33,7 @@ pub(super) fn router() -> Router<Shared> {
         .route("/v1/replicas/{id}/sites/{site}", delete(remove_site))
         .route("/v1/replicas/{id}/move", post(move_to))
         .route("/v1/replicas/{id}/verify", post(verify))
+        .route("/v1/replicas/{id}/unfence", post(unfence))
         .route("/v1/operations", get(operations))
         .route("/v1/operations/{id}", get(operation))
         .route("/v1/operations/{id}/retry", post(retry))
@@ -93,6 +94,15 @@ struct Verify {
     kind: Option<String>,
     #[serde(default)]
     repair: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unfence {
+    service: Option<String>,
+    kind: Option<String>,
+    #[serde(default)]
+    drop: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -158,6 +168,17 @@ async fn verify(
     } = asked;
     Ok(Json(
         operator.verify(&id, &SetHint { service, kind }, repair).await?,
+    ))
+}
+
+async fn unfence(
+    Operating(operator): Operating,
+    Path(id): Path<String>,
+    Asked(asked): Asked<Unfence>,
+) -> Answer<Afterwards> {
+    let Unfence { service, kind, drop } = asked;
+    Ok(Json(
+        operator.unfence(&id, &SetHint { service, kind }, drop).await?,
     ))
 }
 

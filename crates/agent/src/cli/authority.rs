@@ -57,9 +57,17 @@ pub(super) fn listener(
     Ok(ExitCode::SUCCESS)
 }
 
+pub(super) fn serial(path: &Path) -> anyhow::Result<ExitCode> {
+    let serial = ca::serial(path).map_err(blame)?;
+    output::print(&serial.to_string())?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn blame(error: CaError) -> anyhow::Error {
     match error {
-        CaError::Exists(_) | CaError::Read { .. } => BadInput(error.to_string()).into(),
+        CaError::Exists(_) | CaError::Read { .. } | CaError::NoCertificate { .. } => {
+            BadInput(error.to_string()).into()
+        }
         CaError::Write { .. } | CaError::Unusable { .. } => error.into(),
     }
 }

@@ -4,7 +4,7 @@ mod show;
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
-use cheops_node::model::{AddSite, Adopt, Move, SetDetail, SetList, SetState, Verification};
+use cheops_node::model::{AddSite, Adopt, Afterwards, Move, SetDetail, SetList, SetState, Verification};
 use cheops_types::SiteName;
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -70,6 +70,16 @@ Examples:
   cheops replicas verify 72
   cheops replicas verify 72 --repair")]
     Verify(VerifyArgs),
+    /// Let a set go on that broke a rule of replication here and was fenced off, or drop it
+    #[command(after_help = "\
+What the set was before it broke is kept. `show` says why it is fenced off; `ls --state fenced` lists
+such sets. With --drop this site forgets what it knows of the set; the application's resource stays.
+To take the set from the other sites again, remove this site there with --force, then add it.
+
+Examples:
+  cheops replicas unfence 72
+  cheops replicas unfence 72 --drop")]
+    Unfence(UnfenceArgs),
 }
 
 #[derive(Debug, Args)]
@@ -80,7 +90,7 @@ pub(super) struct LsArgs {
     /// Only sets of this kind
     #[arg(long)]
     kind: Option<String>,
-    /// Only sets in this state: ok, pending, degraded, in-doubt, deleted, left, expelled
+    /// Only sets in this state: ok, pending, degraded, in-doubt, fenced, deleted, left, expelled
     #[arg(long)]
     state: Option<SetState>,
     /// Only sets with a replica at this site
@@ -174,6 +184,15 @@ pub(super) struct VerifyArgs {
     repair: bool,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct UnfenceArgs {
+    #[command(flatten)]
+    set: SetArgs,
+    /// Forget what this site knows of the set; its resource stays
+    #[arg(long)]
+    drop: bool,
+}
+
 impl SetArgs {
     fn path(&self, below: &[&str], more: &[(&str, Option<&str>)]) -> String {
         self.path_in("replicas", below, more)
@@ -235,6 +254,17 @@ pub(super) fn run(admin: Option<&Path>, command: ReplicasCommand) -> anyhow::Res
             show_set(&set, args.ask.json)
         }
         ReplicasCommand::Verify(args) => verify(admin, &args),
+        ReplicasCommand::Unfence(UnfenceArgs { set: args, drop }) => {
+            let path = args.path(&["unfence"], &[("drop", drop.then_some("true"))]);
+            let after: Afterwards = wait(client(admin, &args.ask)?.post(&path, &json!({})))??;
+            show(&after, args.ask.json, || match &after.set {
+                Some(_) => show::afterwards(&after),
+                None => format!(
+                    "the set `{}` is dropped at this site; its resource stays",
+                    args.id
+                ),
+            })
+        }
     }
 }
 

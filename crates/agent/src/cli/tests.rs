@@ -26,6 +26,7 @@ fn what_is_typed_is_understood() {
         "cheops config example",
         "cheops ca init --dir mesh --days 10 --force",
         "cheops ca issue site1 --out /tmp",
+        "cheops ca serial site1.pem",
         "cheops status --admin a.sock",
         "cheops --admin a.sock sites --json",
         "cheops completions zsh",

@@ -8,6 +8,7 @@ use std::{
 
 use cheops_glue::Profile;
 use cheops_mesh::IdentityError;
+use cheops_net::Revoked;
 use rustls::{RootCertStore, crypto::ring::sign::any_supported_type, sign::CertifiedKey};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
@@ -24,7 +25,8 @@ type File = Field<PathBuf>;
 pub(super) fn check(site: &Located) -> Vec<ConfigError> {
     let mut errors = Vec::new();
     if let Some(files) = &site.peer {
-        check_peer(files, &site.config.site, &mut errors);
+        let revoked = site.config.peer.as_ref().map(|peer| &peer.revoked);
+        check_peer(files, &site.config.site, revoked, &mut errors);
     }
     for service in &site.services {
         check_service(service, &site.config.site, &mut errors);
@@ -98,7 +100,7 @@ fn read_glue(site: &Located, errors: &mut Vec<ConfigError>) -> Option<Profile> {
     }
 }
 
-fn check_peer(files: &PeerFiles, here: &str, errors: &mut Vec<ConfigError>) {
+fn check_peer(files: &PeerFiles, here: &str, revoked: Option<&Revoked>, errors: &mut Vec<ConfigError>) {
     let fix = format!("`cheops ca issue {here}` makes it; copy it here, or correct the path");
     let ca = open(
         &files.ca,
@@ -109,6 +111,15 @@ fn check_peer(files: &PeerFiles, here: &str, errors: &mut Vec<ConfigError>) {
     let (Some(ca), Some(certificate)) = (ca, pair) else {
         return;
     };
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate.as_bytes())
+        .filter_map(Result::ok)
+        .collect();
+    if revoked.is_some_and(|revoked| revoked.has_any(&chain)) {
+        errors.push(files.cert.error(
+            "`peer.revoked` lists this site's own certificate",
+            format!("`cheops ca issue {here} --force` makes a new one; copy it here"),
+        ));
+    }
     let now_unix_s = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |now| now.as_secs());

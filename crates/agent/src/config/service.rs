@@ -22,6 +22,7 @@ pub(super) const KEYS: Keys = &[
     ("upstream_ca", "\"ca.pem\""),
     ("upstream_cert", "\"proxy.pem\""),
     ("upstream_key", "\"proxy.key\""),
+    ("peers", "true"),
     ("vouch", "[\"system:masters\"]"),
     ("credential", "\"service.token\""),
     ("tls", tls::EXAMPLE),
@@ -41,6 +42,8 @@ pub(crate) struct Service {
     pub(crate) upstream_http: UpstreamHttp,
     /// For the listeners.
     pub(crate) tls: Option<TlsFiles>,
+    /// Whether other sites may use it.
+    pub(crate) peers: bool,
     /// Privileged users and groups that other sites may speak for here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) vouch: Vec<String>,
@@ -137,6 +140,7 @@ pub(super) fn read(
         ));
     }
 
+    let peers = table.boolean("peers", errors).unwrap_or(true);
     let vouch = table.strings("vouch", errors).into_iter();
     let vouch = vouch.map(|name| name.value.to_owned()).collect();
     let credential = table.path("credential", errors).map(resolve);
@@ -159,6 +163,7 @@ pub(super) fn read(
             upstream,
             upstream_http,
             tls: tls.as_ref().map(tls::Located::files),
+            peers,
             vouch,
             credential: credential.as_ref().map(|field| field.value.clone()),
         },

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use cheops_net::{Network, Revoked, Serial};
 use cheops_types::{ServiceName, SiteName};
 use toml::de::DeTable;
 
@@ -14,6 +15,7 @@ use super::{
     slots::{self, Placed},
     table::{Field, Keys, Table, nearest},
     tls::MeshFiles,
+    withhold,
 };
 use crate::builtin::{BUILT_IN, BuiltIn};
 
@@ -22,6 +24,7 @@ const KEYS: Keys = &[
     ("slot", "1"),
     ("data_dir", "\"/var/lib/cheops\""),
     ("workers", "0"),
+    ("exempt_clients", "[\"192.0.2.0/24\"]"),
     ("glue", "\"plain\""),
     ("peer", "{ … }"),
     ("services", "{ … }"),
@@ -34,11 +37,17 @@ const PEER_KEYS: Keys = &[
     ("ca", "\"ca.pem\""),
     ("cert", "\"site1.pem\""),
     ("key", "\"site1.key\""),
+    ("revoked", "[\"0a1b2c…\"]"),
 ];
+
+/// Those of [`PEER_KEYS`] that can be left out.
+const PEER_OPTIONAL: &[&str] = &["revoked"];
 
 const SITE_KEYS: Keys = &[
     ("address", "\"192.0.2.2:7443\""),
     ("vouch", "\"users\""),
+    ("withhold", "[\"cookie\"]"),
+    ("hedge_credentials", "false"),
     ("slot", "2"),
 ];
 
@@ -99,6 +108,7 @@ fn read_root<'d>(path: &Path, document: &'d DeTable<'d>, errors: &mut Vec<Config
         }
         usize::try_from(field.value).ok()
     });
+    let exempt_clients = read_exempt(&root, errors);
     let (glue, glue_file) = read_glue(&root, dir, errors);
     let peer = read_peer(&root, dir, errors);
     let mesh_tls = peer
@@ -135,6 +145,7 @@ fn read_root<'d>(path: &Path, document: &'d DeTable<'d>, errors: &mut Vec<Config
             slot: slot?.value.1,
             data_dir: data_dir?,
             workers: workers.unwrap_or(0),
+            exempt_clients,
             glue,
             peer,
             services: services
@@ -151,6 +162,21 @@ fn read_root<'d>(path: &Path, document: &'d DeTable<'d>, errors: &mut Vec<Config
         services: services.into_values().collect(),
         glue: glue_file,
     })
+}
+
+/// Whose budgets do not count.
+fn read_exempt(root: &Table<'_>, errors: &mut Vec<ConfigError>) -> Vec<Network> {
+    let mut networks = Vec::new();
+    for field in root.strings("exempt_clients", errors) {
+        match field.value.parse() {
+            Ok(network) => networks.push(network),
+            Err(error) => errors.push(field.error(
+                format!("{error}"),
+                "write one, e.g. \"192.0.2.1\", or a block, e.g. \"192.0.2.0/24\"",
+            )),
+        }
+    }
+    networks
 }
 
 fn read_site(root: &Table<'_>, errors: &mut Vec<ConfigError>) -> Option<Field<SiteName>> {
@@ -247,10 +273,11 @@ fn read_peer(
 ) -> Option<(Peer, Field<SocketAddr>, PeerFiles)> {
     let table = root.table("peer", PEER_KEYS, errors)?;
     for (key, _) in PEER_KEYS {
-        if !table.has(key) {
+        if !table.has(key) && !PEER_OPTIONAL.contains(key) {
             errors.push(table.missing(key));
         }
     }
+    let revoked = read_revoked(&table, errors);
     let listen = table
         .string("listen", errors)
         .and_then(|field| address::listen(&field, errors));
@@ -265,8 +292,25 @@ fn read_peer(
         ca: ca.value.clone(),
         cert: cert.value.clone(),
         key: key.value.clone(),
+        revoked,
     };
     Some((peer, listen, PeerFiles { ca, cert, key }))
+}
+
+/// The serial numbers of certificates that are not believed.
+fn read_revoked(table: &Table<'_>, errors: &mut Vec<ConfigError>) -> Revoked {
+    let mut serials = Vec::new();
+    for field in table.strings("revoked", errors) {
+        match field.value.parse::<Serial>() {
+            Ok(serial) => serials.push(serial),
+            Err(error) => {
+                let text = error.to_string();
+                let (what, fix) = text.split_once(": ").unwrap_or((&text, "remove it"));
+                errors.push(field.error(what, fix));
+            }
+        }
+    }
+    serials.into_iter().collect()
 }
 
 fn read_services(
@@ -325,10 +369,15 @@ fn read_sites(
             )),
             Ok(site) => {
                 let address = address.map(|field| field.value).unwrap_or_default().to_owned();
-                let vouch = read_vouch(&table, errors);
+                let site_rules = Site {
+                    address,
+                    vouch: read_vouch(&table, errors),
+                    withhold: withhold::read(&table, errors),
+                    hedge_credentials: table.boolean("hedge_credentials", errors).unwrap_or(false),
+                };
                 let name = name.with(site);
                 let placed = slots::read(&name, &table, errors);
-                sites.push((name, placed, Site { address, vouch }));
+                sites.push((name, placed, site_rules));
             }
             Err(error) => errors.push(bad_name(&name, &error)),
         }

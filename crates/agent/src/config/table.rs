@@ -206,6 +206,15 @@ impl<'d> Table<'d> {
         Some(field.with(number?))
     }
 
+    pub(super) fn boolean(&self, key: &'static str, errors: &mut Vec<ConfigError>) -> Option<bool> {
+        let (_, value) = self.get(key)?;
+        if let DeValue::Boolean(boolean) = value.get_ref() {
+            return Some(*boolean);
+        }
+        errors.push(self.wrong_type(key, value, "`true` or `false`"));
+        None
+    }
+
     /// The error for a key that must be there.
     pub(super) fn missing(&self, key: &'static str) -> ConfigError {
         let message = if self.name.key.is_empty() {

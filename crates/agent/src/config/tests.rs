@@ -1,3 +1,5 @@
+mod damaged;
+
 use std::{fs, path::Path};
 
 use cheops_types::Limit;
@@ -112,6 +114,18 @@ fn limits_are_taken() {
 }
 
 #[test]
+fn clients_are_exempt_by_address() {
+    let text = "exempt_clients = [\"192.0.2.1\", \"2001:db8::/32\"]\n\
+                site = \"s\"\n[services.A]\npublic = \"0.0.0.0:8001\"\nupstream = \"http://127.0.0.1:5001\"\n";
+    let config = read_text(text).unwrap();
+    let told = serde_json::to_value(&config).unwrap();
+    assert_eq!(
+        told["exempt_clients"],
+        serde_json::json!(["192.0.2.1/32", "2001:db8::/32"])
+    );
+}
+
+#[test]
 fn not_toml() {
     check("site = \n", 1, 8, "", "this is not TOML", "config example");
     check(
@@ -176,6 +190,14 @@ fn bad_root_keys() {
         "workers",
         "between 0 and",
         "write `workers = 0`",
+    );
+    check(
+        &with("exempt_clients = [\"192.0.2.0/24\", \"proxy\"]"),
+        1,
+        35,
+        "exempt_clients",
+        "`proxy` is neither an address nor a block of addresses",
+        "write one, e.g. \"192.0.2.1\", or a block, e.g. \"192.0.2.0/24\"",
     );
     check(
         &with("workers = 5000"),
@@ -671,4 +693,92 @@ fn bad_files() {
     );
     let glue = "glue = \"glue.toml\"\nsite = \"site1\"";
     check("site = \"site1\"", glue, "glue", "glue.toml:1:", "");
+    let own = ca::serial(&dir.path().join("site1.pem")).unwrap();
+    check(
+        "[peer]",
+        &format!("[peer]\nrevoked = [\"{own}\"]"),
+        "peer.cert",
+        "own certificate",
+        "cheops ca issue site1 --force",
+    );
+}
+
+#[test]
+fn revoked_certificates() {
+    let (dir, text) = mesh();
+    let with = |list: &str| text.replace("[peer]", &format!("[peer]\nrevoked = {list}"));
+    let serial = ca::serial(&dir.path().join("site2.pem")).unwrap();
+    let shouted = serial.to_string().to_uppercase();
+    let config =
+        load_in(&dir, &with(&format!("[\"{shouted}\"]"))).unwrap_or_else(|errors| panic!("{errors}"));
+    let revoked = config.peer.unwrap().revoked;
+    assert_eq!(revoked.serials().collect::<Vec<_>>(), [&serial]);
+    check(
+        &with("[\"site2\"]"),
+        7,
+        12,
+        "peer.revoked",
+        "`site2` is not a serial number",
+        "cheops ca serial",
+    );
+    check(
+        &with("\"0a\""),
+        7,
+        11,
+        "peer.revoked",
+        "an array of strings",
+        "write `revoked",
+    );
+}
+
+#[test]
+fn a_service_is_offered_unless_it_says_otherwise() {
+    let with = |lines: &str| format!("{GOOD}{lines}\n");
+    let offered = |text: &str| read_text(text).unwrap().services["A"].peers;
+    assert!(offered(GOOD));
+    assert!(offered(&with("peers = true")));
+    assert!(!offered(&with("peers = false")));
+    check(
+        &with("peers = \"none\""),
+        6,
+        9,
+        "services.A.peers",
+        "must be `true` or `false`",
+        "write `peers = true`",
+    );
+}
+
+#[test]
+fn what_does_not_leave_for_a_site() {
+    let peer = "[peer]\nlisten = \"127.0.0.1:7443\"\nca = \"a\"\ncert = \"a\"\nkey = \"a\"\n";
+    let with = |lines: &str| format!("{GOOD}{peer}[sites.site2]\naddress = \"b:7443\"\n{lines}\n");
+    let site = |lines: &str| read_text(&with(lines)).unwrap().sites["site2"].clone();
+    assert_eq!(
+        (site("").withhold, site("").hedge_credentials),
+        (Vec::new(), false)
+    );
+    assert!(site("hedge_credentials = true").hedge_credentials);
+    assert_eq!(
+        site("withhold = [\"Cookie\", \"authorization\", \"cookie\"]").withhold,
+        ["authorization", "cookie"]
+    );
+    for needed in ["Host", "content-length", "X-Cheops-Scope"] {
+        let text = with(&format!("withhold = [\"{needed}\"]"));
+        check(
+            &text,
+            13,
+            13,
+            "sites.site2.withhold",
+            "without `",
+            "carries a credential",
+        );
+    }
+    check(
+        &with("withhold = [\"a b\"]"),
+        13,
+        13,
+        "sites.site2.withhold",
+        "`a b` is not the name of a header",
+        "`cookie`",
+    );
 }

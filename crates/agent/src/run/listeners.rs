@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
-use cheops_net::{BindError, Command, ListenerId, ServeOptions, bind, rebind, server_tls};
+use cheops_net::{BindError, Command, ListenerId, Network, Revoked, ServeOptions, bind, rebind, server_tls};
 use cheops_proxy::{Role, Tag};
 use cheops_types::{Limits, ServiceName};
 
@@ -30,6 +30,8 @@ struct SpecTls {
     key: Vec<u8>,
     /// Whose certificates clients may show.
     client_ca: Option<Vec<u8>>,
+    /// Those that do not count any more: connections that came in with one end with the listener.
+    revoked: Revoked,
 }
 
 impl Spec {
@@ -100,6 +102,7 @@ pub(super) struct Prepared {
     /// New certificates of listeners that stay.
     renewed: Vec<(ListenerId, Spec, Arc<rustls::ServerConfig>)>,
     limits: Limits,
+    exempt: Arc<[Network]>,
 }
 
 pub(super) struct Listeners {
@@ -143,6 +146,7 @@ impl Listeners {
             bound,
             renewed,
             limits: config.limits.clone(),
+            exempt: config.exempt_clients.as_slice().into(),
         })
     }
 
@@ -154,6 +158,7 @@ impl Listeners {
             bound,
             renewed,
             limits,
+            exempt,
         } = prepared;
         let mut changes = Vec::new();
         for (id, spec, tls) in renewed {
@@ -178,6 +183,11 @@ impl Listeners {
                 Role::Peer => ServeOptions::for_peers(&limits),
                 _ => ServeOptions::for_clients(&limits),
             };
+            let exempt = match spec.role {
+                // The site's own services have few addresses and all of their callers' requests.
+                Role::Internal => Network::ALL.as_slice().into(),
+                _ => exempt.clone(),
+            };
             let tag = Arc::new(Tag {
                 role: spec.role,
                 service: spec.service.clone(),
@@ -188,6 +198,7 @@ impl Listeners {
                     listener,
                     tls: tls.clone(),
                     options,
+                    exempt: exempt.clone(),
                     tag: tag.clone(),
                 });
             }
@@ -279,6 +290,7 @@ fn specs(config: &Config) -> anyhow::Result<Vec<Spec>> {
                 cert: read(&files.cert)?,
                 key: read(&files.key)?,
                 client_ca: files.client_ca.as_deref().map(read).transpose()?,
+                revoked: Revoked::default(),
             }),
             None => None,
         };
@@ -302,6 +314,7 @@ fn specs(config: &Config) -> anyhow::Result<Vec<Spec>> {
             cert: read(&peer.cert)?,
             key: read(&peer.key)?,
             client_ca: Some(read(&peer.ca)?),
+            revoked: peer.revoked.clone(),
         };
         specs.push(Spec {
             address: peer.listen,

@@ -112,6 +112,10 @@ fn describe(old: &Config, new: &Config) -> Vec<String> {
             ));
         }
     }
+    let revoked = |config: &Config| config.peer.as_ref().map(|peer| peer.revoked.clone());
+    if revoked(old) != revoked(new) {
+        changes.push("other certificates are revoked; connections of peers begin anew".to_owned());
+    }
     if old.glue != new.glue {
         changes.push("the glue is another one".to_owned());
     }

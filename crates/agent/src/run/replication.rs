@@ -88,7 +88,7 @@ fn identity(config: &Config) -> anyhow::Result<Option<Identity>> {
     };
     let identity = Identity::new(&text(&peer.ca)?, &text(&peer.cert)?, &text(&peer.key)?)
         .with_context(|| peer.cert.display().to_string())?;
-    Ok(Some(identity))
+    Ok(Some(identity.revoking(peer.revoked.clone())))
 }
 
 fn fill(buffer: &mut [u8]) -> std::io::Result<()> {
@@ -174,6 +174,10 @@ impl Surroundings for Around {
 
     fn access(&self, service: &ServiceName) -> Access {
         self.standing.load().access(service)
+    }
+
+    fn withheld(&self, site: &SiteName) -> Arc<[String]> {
+        self.standing.load().withheld(site)
     }
 
     fn believes(&self, site: &SiteName) -> bool {

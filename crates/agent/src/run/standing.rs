@@ -23,6 +23,8 @@ pub(super) struct Standing {
     services: BTreeMap<ServiceName, Service>,
     /// Sites whose word about callers counts nothing here.
     disbelieved: Vec<SiteName>,
+    /// Headers of callers that do not leave for a site.
+    withheld: BTreeMap<SiteName, Arc<[String]>>,
     /// What this site draws meta-ids from, of a range of integers.
     pub(super) slot: Slot,
 }
@@ -45,6 +47,7 @@ impl Standing {
                 None => None,
             };
             let access = Access {
+                is_offered: service.peers,
                 credential,
                 vouch: service.vouch.iter().cloned().collect(),
             };
@@ -56,6 +59,11 @@ impl Standing {
         Ok(Self {
             services,
             disbelieved: disbelieved.map(|(name, _)| name.clone()).collect(),
+            withheld: config
+                .sites
+                .iter()
+                .map(|(name, site)| (name.clone(), site.withhold.iter().cloned().collect()))
+                .collect(),
             slot: config.slot,
         })
     }
@@ -67,6 +75,10 @@ impl Standing {
 
     pub(super) fn believes(&self, site: &SiteName) -> bool {
         !self.disbelieved.contains(site)
+    }
+
+    pub(super) fn withheld(&self, site: &SiteName) -> Arc<[String]> {
+        self.withheld.get(site).cloned().unwrap_or_default()
     }
 
     /// The same with what the files hold now; none where that is nothing new. One that cannot be read at the
@@ -90,6 +102,7 @@ impl Standing {
         is_new.then(|| Self {
             services,
             disbelieved: self.disbelieved.clone(),
+            withheld: self.withheld.clone(),
             slot: self.slot,
         })
     }

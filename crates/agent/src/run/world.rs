@@ -7,6 +7,7 @@ use cheops_glue::Profile;
 use cheops_net::{MeshTls, Pair, UpstreamTarget, client_tls};
 use cheops_proxy::{ServiceEntry, World};
 use cheops_types::SiteName;
+use http::HeaderName;
 
 use crate::{
     builtin::BuiltIn,
@@ -55,6 +56,7 @@ impl WorldMaker {
                     name: name.clone(),
                     target,
                     vouched,
+                    is_offered: service.peers,
                     vouch: service.vouch.clone(),
                 }),
             );
@@ -79,6 +81,13 @@ impl WorldMaker {
                 .sites
                 .iter()
                 .filter(|(_, site)| site.vouch == Vouch::None)
+                .map(|(name, _)| name.clone())
+                .collect(),
+            withheld: withheld(config)?,
+            hedged_freely: config
+                .sites
+                .iter()
+                .filter(|(_, site)| site.hedge_credentials)
                 .map(|(name, _)| name.clone())
                 .collect(),
             mesh: mesh(config)?,
@@ -115,13 +124,23 @@ impl WorldMaker {
     }
 }
 
+/// The headers that do not leave, for each site that has any.
+fn withheld(config: &Config) -> anyhow::Result<HashMap<SiteName, Vec<HeaderName>>> {
+    let mut withheld = HashMap::new();
+    for (name, site) in config.sites.iter().filter(|(_, site)| !site.withhold.is_empty()) {
+        let headers = site.withhold.iter().map(HeaderName::try_from);
+        withheld.insert(name.clone(), headers.collect::<Result<_, _>>()?);
+    }
+    Ok(withheld)
+}
+
 /// This site's identity, where it has peers.
 pub(super) fn mesh(config: &Config) -> anyhow::Result<Option<MeshTls>> {
     let Some(peer) = &config.peer else { return Ok(None) };
     let (ca, cert, key) = (read(&peer.ca)?, read(&peer.cert)?, read(&peer.key)?);
     let tls =
         MeshTls::new(&config.site, &ca, &cert, &key).with_context(|| peer.cert.display().to_string())?;
-    Ok(Some(tls))
+    Ok(Some(tls.revoking(peer.revoked.clone())))
 }
 
 pub(super) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bodies;
+mod budgets;
 mod certificates;
 mod cross;
 mod demo;
@@ -18,6 +19,8 @@ mod peer_port;
 mod replication;
 mod request_ids;
 mod running;
+mod slow_readers;
+mod strict;
 mod tls;
 mod upgrade;
 mod watches;

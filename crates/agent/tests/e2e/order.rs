@@ -2,16 +2,19 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU16, Ordering},
     },
     time::Duration,
 };
 
 use serde_json::json;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
-use crate::harness::{Mesh, Port, Scripted, delete, get, json_answer, post, text_answer, until};
+use crate::{
+    certificates::reload,
+    harness::{Mesh, Port, Scripted, delete, get, json_answer, post, text_answer, until},
+};
 
 const ITEM: &str = r#"{"name":"chair"}"#;
 
@@ -131,6 +134,135 @@ async fn a_late_read_is_asked_elsewhere_and_a_write_never() {
     assert_eq!(write.text(), "from site 2");
     assert_eq!(write.outcomes(), "site2=executed");
     assert_eq!((late.executed(), other.executed()), (2, 1));
+}
+
+/// A service that notes the credentials that it is shown.
+fn noting(number: usize, seen: &Arc<Mutex<Vec<String>>>) -> Scripted {
+    let seen = seen.clone();
+    Scripted::start(move |request| {
+        for name in ["authorization", "cookie", "x-plain"] {
+            if let Some(value) = request.headers().get(name) {
+                seen.lock().unwrap().push(value.to_str().unwrap().to_owned());
+            }
+        }
+        async move { text_answer(200, &format!("from site {number}")) }
+    })
+}
+
+#[tokio::test]
+async fn a_credential_is_not_shown_in_vain_to_a_site_that_is_not_named() {
+    // The status with which site2 answers; none while it does not.
+    let (answer, answered) = watch::channel(None::<u16>);
+    let late = Scripted::start(move |_| {
+        let mut answered = answered.clone();
+        async move {
+            let status = answered.wait_for(Option::is_some).await.map(|status| *status);
+            text_answer(status.unwrap().unwrap(), "from site 2")
+        }
+    });
+    let seen = Arc::default();
+    let other = noting(3, &seen);
+    let mesh = Mesh::of(3)
+        // One clock for all requests: whoever asks first is late first.
+        .workers(1)
+        .upstream(2, "B", late.addr())
+        .upstream(3, "B", other.addr())
+        .limit("hedge_after_ms", 50)
+        .start()
+        .await;
+    mesh.link(1, 3).set_delay(Duration::from_millis(40));
+    let nearest_is_late = "first-of[forward(site2), forward(site3)]";
+    let site = mesh.site(1);
+    site.until_plan("B", "/string", "!site1", nearest_is_late).await;
+    until("site3 is measured as far", || async {
+        let sites = site.ask("/v1/sites").await;
+        let sites = sites["sites"].as_array().unwrap();
+        let site3 = sites.iter().find(|site| site["name"] == "site3").unwrap();
+        site3["round_trip_us"].as_u64().unwrap_or(0) > 60_000
+    })
+    .await;
+    let ask = |scope: &str, credential: &str| {
+        get(mesh.b(1), "/string")
+            .scope(scope)
+            .header("authorization", credential)
+    };
+
+    // Found by `!`: it waits for the site that is late. One without a credential that began after it has been answered
+    // elsewhere by now.
+    let waiting = tokio::spawn(ask("!site1", "Bearer mine").try_send());
+    until("the read is at site2", || async { late.executed() == 1 }).await;
+    let plain = get(mesh.b(1), "/string").scope("!site1").await.is(200);
+    assert_eq!(plain.text(), "from site 3");
+    assert!(!waiting.is_finished());
+    assert_eq!(*seen.lock().unwrap(), [""; 0]);
+    answer.send_replace(Some(200));
+    let waited = waiting.await.unwrap().unwrap().is(200);
+    assert_eq!(waited.text(), "from site 2");
+    assert_eq!(waited.outcomes(), "site2=executed");
+    answer.send_replace(None);
+
+    // Named, or allowed by the configuration: it is asked.
+    let named = ask("site2 | site3", "Bearer named").await.is(200);
+    assert_eq!(named.text(), "from site 3");
+    assert_eq!(*seen.lock().unwrap(), ["Bearer named"]);
+    let allow = |key: &str| {
+        site.edit_config(|text| text.replacen("[sites.site3]", &format!("[sites.site3]\n{key}"), 1));
+    };
+    allow("hedge_credentials = true");
+    reload(&mesh, 1).await;
+    let allowed = ask("!site1", "Bearer allowed").await.is(200);
+    assert_eq!(allowed.text(), "from site 3");
+    assert_eq!(*seen.lock().unwrap(), ["Bearer named", "Bearer allowed"]);
+
+    // What is withheld is not shown, so nothing speaks against asking.
+    site.edit_config(|text| text.replacen("hedge_credentials = true", "withhold = [\"authorization\"]", 1));
+    reload(&mesh, 1).await;
+    let withheld = ask("!site1", "Bearer withheld").await.is(200);
+    assert_eq!(withheld.text(), "from site 3");
+    assert_eq!(*seen.lock().unwrap(), ["Bearer named", "Bearer allowed"]);
+
+    // It has its turn when it is the one that is used.
+    let other_key = "withhold = [\"cookie\"]";
+    site.edit_config(|text| text.replacen("withhold = [\"authorization\"]", other_key, 1));
+    reload(&mesh, 1).await;
+    answer.send_replace(Some(503));
+    let used = ask("!site1", "Bearer used").await.is(200);
+    assert_eq!(used.text(), "from site 3");
+    assert_eq!(used.outcomes(), "site2=executed site3=executed");
+    assert_eq!(seen.lock().unwrap().last().unwrap(), "Bearer used");
+}
+
+#[tokio::test]
+async fn what_is_withheld_from_a_site_stays_here() {
+    let seen = Arc::default();
+    let (own, other) = (noting(1, &seen), noting(2, &seen));
+    let mesh = Mesh::of(2)
+        .upstream(1, "B", own.addr())
+        .upstream(2, "B", other.addr())
+        .start()
+        .await;
+    mesh.site(1).edit_config(|text| {
+        let key = "[sites.site2]\nwithhold = [\"Cookie\", \"authorization\"]";
+        text.replacen("[sites.site2]", key, 1)
+    });
+    reload(&mesh, 1).await;
+    let credentials = |call: crate::harness::Call, scope: &str| {
+        call.scope(scope)
+            .header("authorization", "Bearer a")
+            .header("cookie", "b=1")
+            .header("cookie", "c=2")
+            .header("x-plain", "kept")
+    };
+    for call in [get(mesh.b(1), "/string"), post(mesh.b(1), "/items", ITEM)] {
+        credentials(call, "site2").await.is(200);
+        assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), ["kept"]);
+    }
+    credentials(get(mesh.b(1), "/string"), "site1").await.is(200);
+    assert_eq!(*seen.lock().unwrap(), ["Bearer a", "b=1", "kept"]);
+    // The other way there is no such rule.
+    seen.lock().unwrap().clear();
+    credentials(get(mesh.b(2), "/string"), "site1").await.is(200);
+    assert_eq!(seen.lock().unwrap()[0], "Bearer a");
 }
 
 #[tokio::test]

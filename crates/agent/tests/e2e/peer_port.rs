@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::{
     certificates,
-    harness::{DEADLINE, Mesh, get, run_cheops},
+    harness::{DEADLINE, Mesh, get, run_cheops, until},
     wire::{Service, Wire},
 };
 
@@ -141,6 +141,89 @@ async fn a_header_does_not_say_who_calls() {
         (400, "unknown_service")
     );
     assert_eq!(service.text(), "");
+}
+
+#[tokio::test]
+async fn a_service_that_is_not_offered_is_refused_to_peers_alone() {
+    let service = Service::saying("in");
+    let (mesh, peer_port) = two_sites(&service).await;
+    let site = mesh.site(2);
+    site.edit_config(|text| text.replacen("[services.A]", "[services.A]\npeers = false", 1));
+    certificates::reload(&mesh, 2).await;
+
+    let mut peer = call(peer_port, Some((mesh.site(1).dir(), "site1")));
+    for method in ["GET", "DELETE"] {
+        peer.send(REQUEST.replacen("GET", method, 1));
+        let refused = peer.answer();
+        assert_eq!((refused.status(), refused.code().as_str()), (403, "peer_refused"));
+        let text = refused.text();
+        assert!(text.contains("`site2` does not offer service `A`"), "{text}");
+        assert!(text.contains("peers = true"), "{text}");
+    }
+    let scoped = get(mesh.a(1), "/in").scope("site2").await;
+    let problem = scoped.problem(403, "peer_refused");
+    assert_eq!(
+        (&problem["site"], &problem["service"]),
+        (&json!("site2"), &json!("A"))
+    );
+    assert_eq!(scoped.outcomes(), "site2=not-executed");
+    assert_eq!(service.text(), "");
+    // Its own users, and the other service of the site, notice nothing.
+    assert_eq!(get(mesh.a(2), "/in").await.is(200).text(), "in");
+    get(mesh.b(1), "/string").scope("site2").await.is(200);
+
+    site.edit_config(|text| text.replacen("peers = false", "peers = true", 1));
+    certificates::reload(&mesh, 2).await;
+    assert_eq!(get(mesh.a(1), "/in").scope("site2").await.is(200).text(), "in");
+}
+
+#[tokio::test]
+async fn a_revoked_certificate_counts_no_more_and_its_site_goes_on_with_another() {
+    let services = [Service::saying("one"), Service::saying("two")];
+    let mesh = Mesh::of(2)
+        .upstream(1, "A", services[0].addr())
+        .upstream(2, "A", services[1].addr())
+        .start()
+        .await;
+    let peer_port = mesh.link(1, 2).target();
+    let (own, other) = (mesh.site(1), mesh.site(2));
+    let certificate = own.dir().join("site1.pem");
+    let shown = run_cheops(&["ca", "serial", certificate.to_str().unwrap()]).stdout;
+    let serial = String::from_utf8(shown).unwrap().trim().to_owned();
+    let mut before = call(peer_port, Some((own.dir(), "site1")));
+    before.send(REQUEST);
+    assert_eq!(before.answer().text(), "two");
+    let count = services[1].text().len();
+
+    other.edit_config(|text| text.replacen("[peer]", &format!("[peer]\nrevoked = [\"{serial}\"]"), 1));
+    certificates::reload(&mesh, 2).await;
+    // Whoever is in is let out, and nobody comes in.
+    let _ = before.try_send(REQUEST);
+    assert_eq!(before.rest(), b"");
+    let mut again = call(peer_port, Some((own.dir(), "site1")));
+    let _ = again.try_send(REQUEST);
+    assert_eq!(again.rest(), b"");
+    // Nor does the site go there itself.
+    let refused = get(mesh.a(2), "/x").scope("site1").await;
+    let problem = refused.problem(502, "peer_unreachable");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("Revoked"), "{detail}");
+    assert_eq!(refused.outcomes(), "site1=not-executed");
+    let refused = get(mesh.a(1), "/x").scope("site2").await;
+    assert_eq!(refused.outcomes(), "site2=not-executed");
+    assert_eq!(services[0].text(), "");
+    assert_eq!(services[1].text().len(), count);
+
+    let ca = own.dir().parent().unwrap().join("ca");
+    let (ca, out) = (ca.to_str().unwrap(), own.dir().to_str().unwrap());
+    run_cheops(&["ca", "issue", "site1", "--dir", ca, "--out", out, "--force"]);
+    certificates::reload(&mesh, 1).await;
+    until("the new certificate is believed", || async {
+        let there = get(mesh.a(1), "/x").scope("site2").await;
+        let back = get(mesh.a(2), "/x").scope("site1").await;
+        (there.outcomes(), back.outcomes()) == ("site2=executed".into(), "site1=executed".into())
+    })
+    .await;
 }
 
 fn get_of(service: &str) -> String {

@@ -1,9 +1,7 @@
 //! A site's own token beside a caller's.
 
-use serde_json::Value;
-
 use super::value_at;
-use crate::Pointer;
+use crate::{Pointer, edit};
 
 /// How a site gets a token of its own, and where it goes: beside the caller's, to say that a known service
 /// speaks for it. An application may then accept a caller's token that has just ended.
@@ -22,7 +20,7 @@ pub struct StandIn {
 impl StandIn {
     /// When the token of an answer ends, in milliseconds since 1970.
     pub fn expires_ms(&self, body: &[u8]) -> Option<u64> {
-        let document: Value = serde_json::from_slice(body).ok()?;
+        let document = edit::build(body).ok()?;
         rfc3339_ms(value_at(&document, self.expires.as_ref()?)?.as_str()?)
     }
 }

@@ -74,8 +74,11 @@ impl Kind {
     /// The body of a create that asks for this id.
     pub fn with_id(&self, body: &[u8], id: &str) -> Result<Vec<u8>, NotJson> {
         let value = match self.rules.meta_format {
-            MetaFormat::Integer { .. } => id.to_owned(),
-            MetaFormat::Uuid | MetaFormat::Hex | MetaFormat::None => json::quote(id),
+            // Whatever else a peer calls its set stays one text, and cannot add members to the body.
+            MetaFormat::Integer { .. } if edit::is_whole(id) => id.to_owned(),
+            MetaFormat::Integer { .. } | MetaFormat::Uuid | MetaFormat::Hex | MetaFormat::None => {
+                json::quote(id)
+            }
         };
         with(body, &self.in_body(&self.rules.name), &value)
     }
@@ -107,7 +110,7 @@ impl Kind {
         if self.rules.preconditions.is_empty() || body.is_empty() {
             return Ok(Cow::Borrowed(body));
         }
-        let mut value: Value = serde_json::from_slice(body)?;
+        let mut value = edit::build(body)?;
         let mut removed = false;
         if let Some(document) = self.document_mut(&mut value) {
             for selector in &self.rules.preconditions {
@@ -243,7 +246,7 @@ impl Kind {
 
     /// The document of a request or an answer about one resource.
     pub(super) fn document(&self, body: &[u8]) -> Result<Value, NotJson> {
-        let mut value: Value = serde_json::from_slice(body)?;
+        let mut value = edit::build(body)?;
         for step in self.rules.document.steps() {
             let inner = value
                 .as_object_mut()

@@ -1,9 +1,16 @@
 //! Resources that span sites: containers whose names are taken everywhere, counts that are divided.
 
-use serde_json::Value;
+use std::borrow::Cow;
+
+use serde_json::{Value, value::RawValue};
 
 use super::{Kind, Rules};
-use crate::{NotJson, Pointer, key, pattern::Pattern};
+use crate::{
+    NotJson, Pointer, edit,
+    json::{self, Found},
+    key,
+    pattern::Pattern,
+};
 
 /// A count that is divided among sites.
 #[derive(Debug, Clone)]
@@ -150,14 +157,14 @@ impl Kind {
 
     /// What stands at a count's place in an answer about a resource.
     pub fn count_in(&self, body: &[u8], pointer: &str) -> Option<u64> {
-        let value: Value = serde_json::from_slice(body).ok()?;
+        let value = edit::build(body).ok()?;
         let document = value.pointer(&self.rules.document.to_string())?;
         document.pointer(pointer)?.as_u64()
     }
 
     /// A merge patch without its counts.
     pub fn without_counts(&self, body: &[u8]) -> Result<Vec<u8>, NotJson> {
-        let mut value: Value = serde_json::from_slice(body).map_err(NotJson::from)?;
+        let mut value = edit::build(body)?;
         let document = self.inner_mut(&mut value);
         for count in &self.rules.counts {
             let pointer = count.pointer.to_string();
@@ -172,34 +179,40 @@ impl Kind {
     }
 
     /// One document for several parts of a resource: the first, with `wholes` at their pointers and sums where the glue
-    /// says so.
+    /// says so. Nothing is built of the parts, which other sites have written: built, numbers take thirty times their
+    /// text.
     pub fn whole<'c>(
         &self,
         parts: &[&[u8]],
         wholes: impl IntoIterator<Item = (&'c str, u64)>,
     ) -> Result<Vec<u8>, NotJson> {
-        let parts: Result<Vec<Value>, _> = parts.iter().map(|part| serde_json::from_slice(part)).collect();
-        let mut parts = parts.map_err(NotJson::from)?.into_iter();
-        let mut whole = parts.next().unwrap_or(Value::Null);
-        let others: Vec<Value> = parts.collect();
-        let envelope = self.rules.document.to_string();
-        let in_part = |part: &Value, pointer: &str| part.pointer(&envelope)?.pointer(pointer)?.as_u64();
+        let parts: Result<Vec<_>, _> = parts.iter().map(|part| edit::parse(part)).collect();
+        let parts = parts?;
+        let (first, others) = match parts.split_first() {
+            Some(((text, _), others)) => (*text, others),
+            None => ("null", &[][..]),
+        };
+        let mut whole = Cow::Borrowed(first);
         for pointer in &self.rules.sums {
-            let pointer = pointer.to_string();
-            let first = in_part(&whole, &pointer);
-            let rest: Vec<u64> = others.iter().filter_map(|part| in_part(part, &pointer)).collect();
-            if first.is_some() || !rest.is_empty() {
-                let sum = first.unwrap_or(0).saturating_add(rest.iter().sum());
-                set(self.inner_mut(&mut whole), &pointer, sum.into());
+            let pointer = self.in_body(pointer);
+            let own = count_at(json::read(&whole)?, &pointer);
+            let rest = others.iter().filter_map(|(_, part)| count_at(part, &pointer));
+            let sum = rest.fold(own, |sum, count| Some(sum.unwrap_or(0).saturating_add(count)));
+            if let Some(sum) = sum {
+                put_count(&mut whole, &pointer, sum);
             }
         }
         for (pointer, count) in wholes {
+            let Ok(pointer) = Pointer::parse(pointer) else {
+                continue;
+            };
+            let pointer = self.in_body(&pointer);
             // A part of the resource, such as its scale, need not show all of it.
-            if in_part(&whole, pointer).is_some() {
-                set(self.inner_mut(&mut whole), pointer, count.into());
+            if count_at(json::read(&whole)?, &pointer).is_some() {
+                put_count(&mut whole, &pointer, count);
             }
         }
-        serde_json::to_vec(&whole).map_err(NotJson::from)
+        Ok(whole.into_owned().into_bytes())
     }
 
     fn inner_mut<'v>(&self, value: &'v mut Value) -> &'v mut Value {
@@ -237,9 +250,9 @@ pub enum NotCounted {
 
 /// A document or a patch, in JSON or in YAML.
 fn read(body: &[u8]) -> Result<Value, NotJson> {
-    serde_json::from_slice(body).or_else(|error| match crate::json_of_yaml(body) {
-        Ok(json) => Ok(serde_json::from_slice(&json)?),
-        Err(_) => Err(error.into()),
+    edit::build(body).or_else(|error| match crate::json_of_yaml(body) {
+        Ok(json) => edit::build(&json),
+        Err(_) => Err(error),
     })
 }
 
@@ -289,6 +302,22 @@ fn rest_of<'p>(change: &Value, pointer: &'p str) -> Option<&'p str> {
     let path = change.get("path").and_then(Value::as_str)?;
     let rest = pointer.strip_prefix(path)?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+}
+
+/// The count that stands at a place.
+fn count_at(value: &RawValue, pointer: &Pointer) -> Option<u64> {
+    match json::find(value, pointer).ok()? {
+        Found::Value(count) => count.get().parse().ok(),
+        Found::Missing { .. } | Found::Blocked => None,
+    }
+}
+
+/// Puts a count in a text, unless something else is in its way.
+fn put_count(text: &mut Cow<'_, str>, pointer: &Pointer, count: u64) {
+    if let Ok(edit) = edit::put(text, pointer, &count.to_string()) {
+        let new = edit::apply(text, vec![edit]).into_owned();
+        *text = Cow::Owned(new);
+    }
 }
 
 /// Sets a member; what is missing on the way is made.
@@ -436,6 +465,19 @@ divide = ["/size"]
         ];
         let whole = kind("pool").whole(&parts, [("/spec/workers", 7)]).unwrap();
         assert_eq!(whole, br#"{"spec":{"workers":7},"status":{"workers":5}}"#);
+    }
+
+    #[test]
+    fn parts_that_claim_too_much_do_no_harm() {
+        let much = format!(r#"{{"status":{{"workers":{}}}}}"#, u64::MAX);
+        let parts = [br#"{"status":{"n":1.50}}"#, much.as_bytes(), much.as_bytes()];
+        let whole = kind("pool").whole(&parts, [("/spec/workers", 7)]).unwrap();
+        let expect = format!(r#"{{"status":{{"n":1.50,"workers":{}}}}}"#, u64::MAX);
+        assert_eq!(String::from_utf8(whole).unwrap(), expect);
+        // What stands in the way stays.
+        let parts: [&[u8]; 2] = [br#"{"status":"none"}"#, br#"{"status":{"workers":1}}"#];
+        assert_eq!(kind("pool").whole(&parts, []).unwrap(), parts[0]);
+        assert!(kind("pool").whole(&[&b"{"[..]], []).is_err());
     }
 
     #[test]

@@ -271,6 +271,10 @@ fn bodies_get_ids_and_markers() {
         text(kind("tag").with_id(br#"{"id":null}"#, "i").unwrap()),
         r#"{"id":"i"}"#
     );
+    let numbered = |id: &str| text(volume.with_id(b"{}", id).unwrap());
+    assert_eq!(numbered("7"), r#"{"id":7}"#);
+    // A peer chooses the names of its sets.
+    assert_eq!(numbered(r#"7,"admin":true"#), r#"{"id":"7,\"admin\":true"}"#);
     assert_eq!(text(plain().with_marker(b"x", "t").unwrap()), "x");
     assert!(volume.with_marker(b"<volume/>", "t").is_err());
     let body = br#"{"volume":{"version":3,"size":1}}"#;

@@ -5,7 +5,7 @@ use crate::{ListPage, Round, token::Position};
 
 /// Takes whole pages only: a site's token leads to the end of its page, never into it. A page of the
 /// merged list may therefore have fewer items than the caller's limit allows.
-pub(super) fn select(round: &Round<'_>, pages: &[Option<ListPage>], once: &Once) -> Selection {
+pub(super) fn select(round: &Round, pages: &[Option<ListPage>], once: &Once) -> Selection {
     let limit = round.query.limit.unwrap_or(usize::MAX);
     let mut shares = vec![Share::Later; pages.len()];
     let mut items = Vec::new();
@@ -40,19 +40,31 @@ pub(super) fn select(round: &Round<'_>, pages: &[Option<ListPage>], once: &Once)
     Selection { shares, items, next }
 }
 
+/// What [`is_settled`] says where it does not matter what is left out.
+pub(super) fn is_settled_at_once(round: &Round, pages: &[Option<ListPage>]) -> Option<bool> {
+    // A site that goes on ends the page, and without a limit nothing else does.
+    if pages.iter().flatten().any(|page| page.next().is_some()) {
+        return Some(true);
+    }
+    let items: usize = pages.iter().flatten().map(ListPage::len).sum();
+    if round.query.limit.is_none_or(|limit| items < limit) {
+        return Some(false);
+    }
+    None
+}
+
 /// Whether further pages cannot change what [`select`] takes.
-pub(super) fn is_settled(round: &Round<'_>, pages: &[Option<ListPage>]) -> bool {
-    let limit = round.query.limit;
+pub(super) fn is_settled(round: &Round, pages: &[Option<ListPage>]) -> bool {
+    let limit = round.query.limit.unwrap_or(usize::MAX);
     let once = Once::new(round, pages);
     let mut items = 0;
     for (place, page) in pages.iter().enumerate() {
         let Some(page) = page else { continue };
         let count = page.len() - once.left_out(place);
-        let fits = items == 0 || limit.is_none_or(|limit| items + count <= limit);
-        if !fits || page.next().is_some() {
+        if items > 0 && items + count > limit {
             return true;
         }
         items += count;
     }
-    limit.is_some_and(|limit| items >= limit)
+    items >= limit
 }

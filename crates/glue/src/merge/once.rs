@@ -16,8 +16,15 @@ pub(super) struct Once {
     left_out: Vec<HashSet<usize>>,
 }
 
+/// What it takes in memory at most to find what of a page is left out.
+pub(super) fn work_bytes(page: &ListPage) -> usize {
+    // An entry by name, one by place, and tables are up to half empty.
+    let entry = size_of::<((&str, &str), usize)>() + size_of::<usize>();
+    2 * page.replicas().len() * entry
+}
+
 impl Once {
-    pub(super) fn new(round: &Round<'_>, pages: &[Option<ListPage>]) -> Self {
+    pub(super) fn new(round: &Round, pages: &[Option<ListPage>]) -> Self {
         let is_marked = |page: &ListPage| !page.replicas().is_empty();
         if !pages.iter().flatten().any(is_marked) {
             return Self { left_out: Vec::new() };
@@ -63,7 +70,7 @@ struct Elsewhere<'r> {
 }
 
 impl<'r> Elsewhere<'r> {
-    fn new(round: &'r Round<'_>, pages: &[Option<ListPage>]) -> Self {
+    fn new(round: &'r Round, pages: &[Option<ListPage>]) -> Self {
         let order = round.order.iter().enumerate().map(|(place, site)| (site, place));
         let is_whole = |page: &Option<ListPage>, began: bool| match page {
             Some(page) => began && page.next().is_none(),

@@ -19,7 +19,7 @@ use crate::{
 ///
 /// What is left out is passed over as soon as it is reached, also behind the last item of a page: on the next
 /// one it might not be known any more that another site has shown it.
-pub(super) fn select(round: &Round<'_>, pages: &[Option<ListPage>], key: &Pointer, once: &Once) -> Selection {
+pub(super) fn select(round: &Round, pages: &[Option<ListPage>], key: &Pointer, once: &Once) -> Selection {
     let limit = round.query.limit.unwrap_or(usize::MAX);
     let mut sites: Vec<Option<Site<'_>>> = round
         .cursors
@@ -70,7 +70,6 @@ pub(super) fn select(round: &Round<'_>, pages: &[Option<ListPage>], key: &Pointe
 /// One site's page and how far it was taken.
 struct Site<'p> {
     page: &'p ListPage,
-    texts: Vec<&'p str>,
     /// Among the round's pages.
     place: usize,
     once: &'p Once,
@@ -82,10 +81,6 @@ impl<'p> Site<'p> {
     fn new(page: &'p ListPage, skip: usize, place: usize, once: &'p Once) -> Self {
         let mut site = Self {
             page,
-            texts: page
-                .documents()
-                .map(|document| document.unwrap_or("null"))
-                .collect(),
             place,
             once,
             // The page may have become shorter since the token was made.
@@ -109,13 +104,14 @@ impl<'p> Site<'p> {
     }
 
     fn head(&self, key: &Pointer) -> Option<Key> {
-        self.texts.get(self.at).map(|item| Key::of(item, key))
+        let is_there = self.at < self.page.len();
+        is_there.then(|| Key::of(self.page.document(self.at).unwrap_or("null"), key))
     }
 
     /// Where the site goes on; none when it is done.
     fn cursor(&self, asked: &Cursor) -> Option<Cursor> {
         let site = asked.site.clone();
-        if self.at < self.texts.len() {
+        if self.at < self.page.len() {
             let token = asked.token.clone();
             let skip = self.at;
             return Some(Cursor { site, token, skip });

@@ -1,4 +1,5 @@
-//! The requests that the glue lists by method and path: `context-free`, `discovery`, `effect-free`, `stream`, `per-site`.
+//! The requests that the glue lists by method and path: `context-free`, `discovery`, `effect-free`, `stream`, `per-site`;
+//! and how the service reads paths.
 
 #[cfg(test)]
 mod tests;
@@ -16,11 +17,19 @@ use crate::{
     calls::Calls,
     container::PerSite,
     pattern::{Overlap, Pattern},
+    reading::Reads,
     streams::Streams,
 };
 
 /// The keys of a service that are read here.
-pub(super) const KEYS: [&str; 5] = ["context-free", "discovery", "effect-free", "stream", "per-site"];
+pub(super) const KEYS: [&str; 6] = [
+    "context-free",
+    "discovery",
+    "effect-free",
+    "stream",
+    "per-site",
+    "reads-paths",
+];
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
@@ -92,6 +101,25 @@ pub(super) fn read_effect_free(service: &Section<'_>) -> Result<Calls<()>, GlueE
         add(service, key, &mut calls, &call, method, ())?;
     }
     Ok(calls)
+}
+
+/// What the service does with a path beyond splitting it; without a word it may be anything.
+pub(super) fn read_reads(service: &Section<'_>) -> Result<Reads, GlueError> {
+    let key = "reads-paths";
+    if service.array(key)?.is_none() {
+        return Ok(Reads::default());
+    }
+    let words = [("decoded", 0), ("dots", 1), ("parameters", 2)];
+    let mut does = [false; 3];
+    for text in service.texts(key)? {
+        does[service.source.word(key, &text, &words)?] = true;
+    }
+    let [decoded, dots, parameters] = does;
+    Ok(Reads {
+        decoded,
+        dots,
+        parameters,
+    })
 }
 
 pub(super) fn read_per_site(service: &Section<'_>) -> Result<Vec<PerSite>, GlueError> {

@@ -34,15 +34,26 @@ pub(super) fn read<'t>(
     let effect_free = mistakes.note(calls::read_effect_free(&section));
     let streams = mistakes.note(calls::read_streams(&section));
     let per_site = mistakes.note(calls::read_per_site(&section));
+    let reads = mistakes.note(calls::read_reads(&section));
     // Half of the paths are no ground to judge the others.
-    let (Some(access), Some(context_free), Some(effect_free), Some(streams), Some(per_site), true) = (
+    let (
+        Some(access),
+        Some(context_free),
+        Some(effect_free),
+        Some(streams),
+        Some(per_site),
+        Some(reads),
+        true,
+    ) = (
         access,
         context_free,
         effect_free,
         streams,
         per_site,
+        reads,
         mistakes.is_empty(),
-    ) else {
+    )
+    else {
         return Ok(None);
     };
     let (routes, kinds) = draft.finish(source)?;
@@ -54,6 +65,7 @@ pub(super) fn read<'t>(
         effect_free,
         streams,
         per_site,
+        reads,
     }))
 }
 

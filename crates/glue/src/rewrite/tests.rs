@@ -200,7 +200,7 @@ fn lists_tell_their_replicas() {
     let shape = ListShape::plain(Items::Presumed);
     let list = |body: &'static str| {
         let mapped = address
-            .map_list(&shape, Bytes::from_static(body.as_bytes()), &map)
+            .map_list(&shape, Bytes::from_static(body.as_bytes()), usize::MAX, &map)
             .unwrap();
         (
             String::from_utf8_lossy(&mapped.body).into_owned(),
@@ -215,7 +215,7 @@ fn lists_tell_their_replicas() {
     );
     assert_eq!(replicas, [1, 2]);
     assert_eq!(list(r#"[ {"id":9} ]"#), (r#"[ {"id":9} ]"#.to_owned(), vec![]));
-    let broken = address.map_list(&shape, Bytes::from_static(b"{"), &map);
+    let broken = address.map_list(&shape, Bytes::from_static(b"{"), 9, &map);
     assert!(matches!(broken, Err(NotAList::NotJson(_))));
 }
 
@@ -288,8 +288,18 @@ fn leaks(value: &Value) -> bool {
 
 /// A document whose link has nothing escaped.
 fn with_plain_link(mut document: Value) -> Value {
-    if let Some(Value::String(link)) = document.get_mut("self") {
-        *link = percent::decode_text(link).into_owned();
+    let mut plain = |value: &mut Value| {
+        if let Value::String(link) = value {
+            *link = percent::decode_text(link).into_owned();
+        }
+    };
+    if let Some(link) = document.get_mut("self") {
+        plain(link);
+    }
+    match document.get_mut("links") {
+        Some(Value::Array(links)) => links.iter_mut().for_each(&mut plain),
+        Some(Value::Object(links)) => links.values_mut().for_each(&mut plain),
+        _ => {}
     }
     document
 }

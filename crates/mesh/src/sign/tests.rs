@@ -1,7 +1,11 @@
+use cheops_net::Serial;
+
 use super::*;
 use crate::{MeshCa, Validity};
 
 const NOW: u64 = 1_800_000_000;
+const DAY_S: u64 = 86_400;
+const GRACE_S: u64 = 10 * DAY_S;
 
 fn identity(ca: &MeshCa, site: &str) -> Identity {
     let issued = ca
@@ -21,7 +25,7 @@ fn every_site_of_the_mesh_knows_who_signed() {
     let signature = paris.sign(b"hello").unwrap();
     // The second time the certificate is known.
     for _ in 0..2 {
-        let signer = rome.signer(b"hello", &signature, &[NOW]).unwrap();
+        let signer = rome.signer(b"hello", &signature, NOW, GRACE_S).unwrap();
         assert_eq!(signer.as_str(), "paris");
     }
 }
@@ -32,7 +36,7 @@ fn another_text_was_not_signed() {
     let (paris, rome) = (identity(&ca, "paris"), identity(&ca, "rome"));
     let signature = paris.sign(b"hello").unwrap();
     assert_eq!(
-        rome.signer(b"hullo", &signature, &[NOW]),
+        rome.signer(b"hullo", &signature, NOW, GRACE_S),
         Err(SignatureError::Forged(paris.site().clone()))
     );
 }
@@ -46,7 +50,7 @@ fn a_certificate_alone_signs_nothing() {
     let mut forged = paris.prefix.clone();
     forged.extend(&own[rome.prefix.len()..]);
     assert_eq!(
-        rome.signer(b"hello", &forged, &[NOW]),
+        rome.signer(b"hello", &forged, NOW, GRACE_S),
         Err(SignatureError::Forged(paris.site().clone()))
     );
 }
@@ -56,22 +60,73 @@ fn another_mesh_is_not_believed() {
     let (ours, theirs) = (identity(&ca(), "paris"), identity(&ca(), "paris"));
     let signature = theirs.sign(b"hello").unwrap();
     assert_eq!(
-        ours.signer(b"hello", &signature, &[NOW]),
+        ours.signer(b"hello", &signature, NOW, GRACE_S),
         Err(SignatureError::Signer(IdentityError::OtherCa))
     );
 }
 
 #[test]
-fn one_of_the_times_is_enough() {
+fn a_signature_outlives_its_certificate_by_the_grace_and_no_longer() {
     let ca = ca();
-    let paris = identity(&ca, "paris");
+    let (paris, rome) = (identity(&ca, "paris"), identity(&ca, "rome"));
     let signature = paris.sign(b"hello").unwrap();
-    let late = NOW + 30 * 86_400;
+    let end = NOW + 2 * DAY_S;
+    for (now, is_believed) in [
+        (NOW, true),
+        (end, true),
+        (end + GRACE_S, true),
+        // Beyond what is believed unchecked for a while.
+        (end + GRACE_S + 2 * BELIEVED_S, false),
+        (end + 365 * DAY_S, false),
+        // Nor before it began, an hour early.
+        (NOW - 2 * BELIEVED_S, false),
+    ] {
+        let signer = rome.signer(b"hello", &signature, now, GRACE_S);
+        let expected = if is_believed {
+            Ok(paris.site().clone())
+        } else {
+            Err(SignatureError::Signer(IdentityError::OutOfDate))
+        };
+        assert_eq!(signer, expected, "{now}");
+    }
+}
+
+#[test]
+fn a_certificate_that_was_short_has_its_grace_too() {
+    let ca = ca();
+    let validity = Validity {
+        not_before_unix_s: NOW,
+        not_after_unix_s: NOW + 60,
+    };
+    let issued = ca.issue(&SiteName::new("paris").unwrap(), validity).unwrap();
+    let pem = ca.to_pem().certificate;
+    let paris = Identity::new(&pem, &issued.certificate, &issued.key).unwrap();
+    let signature = paris.sign(b"hello").unwrap();
+    assert!(paris.signer(b"hello", &signature, NOW + DAY_S, GRACE_S).is_ok());
+}
+
+#[test]
+fn a_revoked_certificate_signs_nothing() {
+    let ca = ca();
+    let issue = || {
+        ca.issue(&SiteName::new("paris").unwrap(), Validity::days(NOW, 2))
+            .unwrap()
+    };
+    let pem = ca.to_pem().certificate;
+    let [old, new] = [issue(), issue()].map(|issued| {
+        let identity = Identity::new(&pem, &issued.certificate, &issued.key).unwrap();
+        (issued, identity.sign(b"hello").unwrap())
+    });
+    let rome = identity(&ca, "rome");
+    assert!(rome.signer(b"hello", &old.1, NOW, GRACE_S).is_ok());
+    let chain = identity::certificates("certificate", &old.0.certificate).unwrap();
+    let rome = rome.revoking(Serial::of(&chain[0]).into_iter().collect());
     assert_eq!(
-        paris.signer(b"hello", &signature, &[late]),
-        Err(SignatureError::Signer(IdentityError::OutOfDate))
+        rome.signer(b"hello", &old.1, NOW, GRACE_S),
+        Err(SignatureError::Signer(IdentityError::Revoked))
     );
-    assert!(paris.signer(b"hello", &signature, &[late, NOW]).is_ok());
+    // The site itself goes on with a new one.
+    assert!(rome.signer(b"hello", &new.1, NOW, GRACE_S).is_ok());
 }
 
 #[test]
@@ -79,10 +134,13 @@ fn what_is_cut_or_empty_is_no_signature() {
     let ca = ca();
     let paris = identity(&ca, "paris");
     let signature = paris.sign(b"hello").unwrap();
-    assert_eq!(paris.signer(b"hello", b"", &[NOW]), Err(SignatureError::Missing));
+    assert_eq!(
+        paris.signer(b"hello", b"", NOW, GRACE_S),
+        Err(SignatureError::Missing)
+    );
     for end in 1..signature.len() {
         assert!(
-            paris.signer(b"hello", &signature[..end], &[NOW]).is_err(),
+            paris.signer(b"hello", &signature[..end], NOW, GRACE_S).is_err(),
             "{end}"
         );
     }

@@ -11,7 +11,7 @@ use tokio_rustls::TlsConnector;
 
 use super::{UpstreamOptions, UpstreamTarget};
 use crate::{
-    Body, Clock, LocalExecutor, SendError, SendErrorKind,
+    Body, Clock, LocalExecutor, SendError, SendErrorKind, files,
     heard::{Greeting, Heard},
     lane::Dialled,
     send_error::describe,
@@ -133,6 +133,11 @@ impl Dialler {
     /// Connects; says whether the connection speaks HTTP/2.
     async fn connect(&self, offer: Offer) -> Result<(Stream, bool), Failure> {
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
+        if !files::is_for_dials(&stream) {
+            Limit::FilesReserved.hit();
+            let detail = "the agent has too many files open; raise its limit of open files (`ulimit -n`)";
+            return Err(Failure(detail.to_owned()));
+        }
         stream::keep_lively(&stream);
         let Some(tls) = &self.tls else {
             return Ok((Stream::Plain(stream), offer == Offer::Http2));

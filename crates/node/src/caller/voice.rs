@@ -47,6 +47,12 @@ pub(crate) fn voice(core: &Core, profile: &Profile, set: &Record, on_behalf: &On
                 Ok(credential) => {
                     return Voice::InName(in_name(rules, impersonate, &credential, vouched));
                 }
+                // Nor with that caller's own credential, which was left here for something else.
+                Err(why)
+                    if on_behalf.is_borrowed && rules.unvouched(&vouched.caller, &access.vouch).is_some() =>
+                {
+                    return Voice::Nobody(why);
+                }
                 Err(why) => Some(why),
             }
         }

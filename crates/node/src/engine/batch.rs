@@ -1,5 +1,6 @@
 //! What happens within one commit.
 
+mod fence;
 mod ids;
 
 use std::collections::{BTreeMap, HashSet};
@@ -17,6 +18,7 @@ use self::ids::is_of_another_set;
 use super::{
     Busy, Engine, Input,
     change::{Change, Held},
+    guard::guarded,
     release::Release,
     rules::SiteRules,
     sweep::Sweep,
@@ -291,8 +293,14 @@ impl<'e> Batch<'e> {
             }
         };
         self.ended.tokens.push((meta.clone(), token));
-        let (set, effects) = self.with_context(None, |site, context| begin(site, &meta, context));
-        self.enter(&meta, set, true, effects);
+        let begun = self.with_context(None, |site, context| begin(site, &meta, context));
+        match begun {
+            Ok((set, effects)) => self.enter(&meta, set, true, effects),
+            Err(why) => {
+                self.fence(&meta, why);
+                return None;
+            }
+        }
         Some(meta)
     }
 
@@ -325,17 +333,23 @@ impl<'e> Batch<'e> {
         }
         let begins = matches!(message.content, Content::Operations(_));
         match self.with_context(None, |site, context| receive(site, message, context)) {
-            (Some(set), effects) => self.enter(&meta, set, begins, effects),
-            (None, effects) => self
+            Ok((Some(set), effects)) => self.enter(&meta, set, begins, effects),
+            Ok((None, effects)) => self
                 .ended
                 .releases
                 .extend(effects.into_iter().filter_map(Release::alone)),
+            Err(why) => self.fence(&meta, why),
         }
         Ok(())
     }
 
-    /// What a step may know; `kind` where an answer of the application may have to be read.
-    fn with_context<R>(&mut self, kind: Option<&Kind>, act: impl FnOnce(&mut Site, &Context<'_>) -> R) -> R {
+    /// Runs a step with what it may know; `kind` where an answer of the application may have to be read. The error is
+    /// what the engine said when it broke.
+    fn with_context<R>(
+        &mut self,
+        kind: Option<&Kind>,
+        act: impl FnOnce(&mut Site, &Context<'_>) -> R,
+    ) -> Result<R, String> {
         let rules = SiteRules {
             kind,
             cache: &self.engine.cache,
@@ -346,7 +360,7 @@ impl<'e> Batch<'e> {
             tuning: self.tuning,
             rules: &rules,
         };
-        act(&mut self.record.site, &context)
+        guarded(|| act(&mut self.record.site, &context))
     }
 
     /// A set that is new here, with its create or with a state.
@@ -432,12 +446,21 @@ impl<'e> Batch<'e> {
         let record = held.kept.set.record();
         let kind = profile.kind(&record.service, &record.kind);
         let dropped = held.kept.set.conflicts_dropped();
-        let effects = self.with_context(Some(&kind), |site, context| {
+        let spent = held.kept.set.executions_spent();
+        let stepped = self.with_context(Some(&kind), |site, context| {
             step(site, &mut held.kept.set, event, context)
         });
+        let effects = match stepped {
+            Ok(effects) => effects,
+            Err(why) => return self.fence(meta, why),
+        };
         if held.kept.set.conflicts_dropped() > dropped {
             Limit::SetConflicts.hit();
             tracing::warn!(set = %meta, "a replica set has too many conflicts: the oldest are dropped");
+        }
+        if held.kept.set.executions_spent() > spent {
+            Limit::ExecutionTries.hit();
+            tracing::warn!(set = %meta, "an execution got no answer too often: it is not sent again by itself");
         }
         self.engine.cache.put(meta.clone(), held);
         self.collect(meta, effects);

@@ -72,6 +72,8 @@ pub(super) use words;
 words! {
     /// The set as a whole, seen from this site. The first that applies.
     SetState {
+        /// It broke a rule of replication at this site, which leaves it alone until an operator has looked.
+        Fenced = "fenced",
         /// This site has left the set in good order.
         Left = "left",
         /// The others went on without this site.
@@ -102,6 +104,9 @@ pub struct SetDetail {
     /// Operations without an outcome here, in the order of the set; the first ones if there are many.
     pub waiting: Vec<OperationSummary>,
     pub conflicts: Vec<ConflictSummary>,
+    /// Why it is fenced off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fenced: Option<String>,
 }
 
 /// A set after an operator's decision.

@@ -1,3 +1,4 @@
+mod fence;
 mod ids;
 mod lab;
 mod promises;
@@ -430,7 +431,8 @@ async fn a_caller_is_told_what_another_site_waits_for() {
     let pair = Pair::start([App::default(), locked]);
     let node = &pair.nodes[&site("site1")];
     let drafted = draft::draft(&node.core, &create()).unwrap();
-    let mut waiter = node.core.waiting.register(drafted.draft.token, drafted.caller);
+    let token = drafted.draft.token;
+    let mut waiter = node.core.waiting.register(token, drafted.caller);
     let input = Input::Create {
         id: NewId::Given(MetaId::new("meta")),
         draft: Box::new(drafted.draft),
@@ -452,9 +454,11 @@ async fn a_caller_is_told_what_another_site_waits_for() {
     assert_eq!(told.sites[0].outcome, Outcome::Executed);
     assert_eq!(told.sites[1].outcome, Outcome::Pending);
     assert_eq!(told.held, 2);
-    let status = node.operation(&told.operation.unwrap()).unwrap().unwrap();
+    let status = node.operation(&format!("meta:{token}")).unwrap().unwrap();
     let status: serde_json::Value = serde_json::from_slice(&status).unwrap();
     assert_eq!(status["sites"][1]["error"], "needs-credentials");
+    // Its number can be guessed, and says nothing to whoever has no more than that.
+    assert_eq!(node.operation(&told.operation.unwrap()).unwrap(), None);
 }
 
 #[tokio::test]
@@ -538,6 +542,30 @@ async fn a_queue_that_is_full_says_so_and_the_end_is_told() {
     site1.node.stop();
     let told = site1.node.core.engine.tell(&MetaId::new("x"), Event::Wake).await;
     assert_eq!(told.unwrap_err().code, Code::ShuttingDown);
+}
+
+/// What a long body means is not read on the core that has the request, which has others to serve.
+#[tokio::test]
+async fn a_long_body_is_read_beside_the_core() {
+    let limits = Limits {
+        work_inline_max_bytes: 1_000,
+        work_queue_max: 0,
+        ..Limits::default()
+    };
+    let mut site1 = Place::with("site1", limits).start();
+    let of = |bytes: usize| {
+        let body = format!(r#"{{"x":"{}"}}"#, "y".repeat(bytes));
+        let body = WriteBody::Inline(body.into());
+        Write { body, ..create() }
+    };
+    let reply = site1.node.write(of(1_000)).await;
+    let Reply::Failed { problem, outcome, .. } = reply else {
+        panic!("no thread may take it: {reply:?}");
+    };
+    assert_eq!((problem.code, outcome), (Code::GatherBusy, Outcome::NotExecuted));
+    let reply = tokio::spawn(site1.node.write(of(10)));
+    site1.execution().await;
+    reply.abort();
 }
 
 #[tokio::test]

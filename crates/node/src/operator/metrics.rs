@@ -1,6 +1,6 @@
 //! Replication in numbers, in Prometheus' text form.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _, sync::atomic::Ordering};
 
 use cheops_replica::Phase;
 use cheops_store::{Error, Read as _, ReadSession, Span};
@@ -37,8 +37,10 @@ impl Operator {
         let unverified = format!(
             "# TYPE cheops_callers_unverified_total counter\ncheops_callers_unverified_total {unverified}\n"
         );
+        let fenced = self.core.fenced.load(Ordering::Relaxed);
+        let fenced = format!("# TYPE cheops_sets_fenced_total counter\ncheops_sets_fenced_total {fenced}\n");
         let upkeep = self.core.upkeep.to_string();
-        numbers.unwrap_or_default() + &unverified + &upkeep + &self.core.commit_times.to_string()
+        numbers.unwrap_or_default() + &unverified + &fenced + &upkeep + &self.core.commit_times.to_string()
     }
 }
 

@@ -165,7 +165,7 @@ impl Operator {
         Problem::new(Code::UnknownOperation, detail).at(here)
     }
 
-    fn refused(&self, detail: String) -> Problem {
+    pub(super) fn refused(&self, detail: String) -> Problem {
         Problem::new(Code::SetRefused, detail).at(&self.core.site)
     }
 

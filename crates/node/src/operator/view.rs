@@ -58,6 +58,9 @@ impl<'s> View<'s> {
         let is_in_doubt = self.set.job().is_some_and(|job| job.phase == Phase::Stuck);
         let replicas: Vec<_> = self.replicas().map(|replica| replica.state).collect();
         let any = |state| replicas.contains(&state);
+        if self.set.fenced().is_some() {
+            return SetState::Fenced;
+        }
         match self.set.standing() {
             Standing::Left => SetState::Left,
             Standing::Expelled => SetState::Expelled,
@@ -83,6 +86,7 @@ impl<'s> View<'s> {
                 .map(|item| self.operation(item))
                 .collect(),
             conflicts: self.conflicts().collect(),
+            fenced: self.set.fenced().map(|fenced| fenced.why.clone()),
         }
     }
 

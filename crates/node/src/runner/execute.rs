@@ -11,6 +11,7 @@ use tracing::{debug, warn};
 
 use super::{
     Hands, call,
+    lawful::Asked,
     read::Access,
     recast,
     render::{Content, Mark, Order, Render},
@@ -23,6 +24,9 @@ use crate::{
     secret::Headers,
     waiting::{AppAnswer, Caller},
 };
+
+/// An answer that counts as the application's last word, so that the replica is degraded and shown with the reason.
+const REFUSED: u16 = 422;
 
 /// Why nothing was sent.
 pub(super) enum Unsent {
@@ -58,7 +62,9 @@ impl Hands {
         execution: Execution,
     ) -> Result<Attempt, Broken> {
         let caller = self.core.waiting.take_caller(execution.token);
-        let on_behalf = OnBehalf::of(&execution, stand_in);
+        let core = &self.core;
+        let is_believed = |by: &SiteName| *by == core.site || core.surroundings.believes(by);
+        let on_behalf = OnBehalf::of(&execution, stand_in, is_believed);
         let attempt = self.attempt(set, others, &on_behalf, &execution, caller.as_deref());
         let attempt = match attempt.await {
             Err(Unsent::Broken) => return Err(Broken),
@@ -114,8 +120,19 @@ impl Hands {
         let mark = Mark {
             recognise: execution.recognise,
             token: execution.token,
+            renewal: execution.renewal,
         };
         self.is_whole(set, &execution.form)?;
+        if let Some(source) = &on_behalf.unbelieved {
+            // It is nobody's, and waits for a credential.
+            let said = format!(
+                "this state comes from site `{source}`, which may not vouch for anyone here: see `vouch` in [sites.{source}], or retry it with a credential"
+            );
+            return Err(Unsent::Refused {
+                status: 401,
+                said: Some(said),
+            });
+        }
         let request = request_of(&execution.form);
         let kept = match request {
             Some(request) => {
@@ -140,6 +157,7 @@ impl Hands {
         let mut order = self.render(set, execution, content, caller, mark, access).await?;
         let mut spoken = Spoken::default();
         if caller.is_none() {
+            self.is_lawful(set, &execution.form, &order)?;
             let profile = self.core.surroundings.profile();
             only_recorded(&profile.kind(&set.service, &set.kind), &mut order.headers);
             add_conditions(&mut order.headers, execution.conditions.as_ref());
@@ -180,10 +198,29 @@ impl Hands {
         Ok(attempt)
     }
 
-    /// A replica that is made from the state of another has no parts: it would pass for one and be empty. The answer is one that
-    /// counts as the application's last word, so that the replica is degraded and shown with the reason.
+    /// What another site recorded is sent only if the glue gives such a request for the set.
+    fn is_lawful(&self, set: &Record, form: &Form, order: &Order) -> Result<(), Unsent> {
+        let own = own_id(form);
+        let key = self.local_key(set, own).ok_or(Unsent::Later)?;
+        let profile = self.core.surroundings.profile();
+        let asked = Asked {
+            profile: &profile,
+            set,
+            form,
+            key: &key,
+        };
+        asked.check(order).map_err(|wrong| {
+            warn!(set = %set.meta, wrong, "an operation is not executed: it asks for what is none of its business");
+            let said = format!("{wrong}: this site does not execute it");
+            Unsent::Refused {
+                status: REFUSED,
+                said: Some(said),
+            }
+        })
+    }
+
+    /// A replica that is made from the state of another has no parts: it would pass for one and be empty.
     fn is_whole(&self, set: &Record, form: &Form) -> Result<(), Unsent> {
-        const REFUSED: u16 = 422;
         let profile = self.core.surroundings.profile();
         let is_from_state = matches!(form, Form::CreateFrom { .. });
         if !is_from_state || !profile.kind(&set.service, &set.kind).has_parts() {
@@ -314,14 +351,7 @@ impl Hands {
             Form::Repeat { local, .. } if join.is_some() => self.current(set, local, access).await?,
             _ => Bytes::new(),
         };
-        let own = match form {
-            Form::Overwrite { local, .. }
-            | Form::Remake { local, .. }
-            | Form::Delete { local, .. }
-            | Form::Repeat { local, .. } => local.as_str(),
-            _ => "",
-        };
-        let key = self.local_key(set, own).ok_or(Unsent::Later)?;
+        let key = self.local_key(set, own_id(form)).ok_or(Unsent::Later)?;
         let profile = self.core.surroundings.profile();
         let installed = match form {
             Form::CreateFrom { state } | Form::Overwrite { state, .. } => self.state_with_parts(set, state),
@@ -414,6 +444,17 @@ impl Hands {
             }
             _ => Err(Unsent::Later),
         }
+    }
+}
+
+/// The id that the resource has here; empty while it is being made.
+fn own_id(form: &Form) -> &str {
+    match form {
+        Form::Overwrite { local, .. }
+        | Form::Remake { local, .. }
+        | Form::Delete { local, .. }
+        | Form::Repeat { local, .. } => local.as_str(),
+        Form::Create { .. } | Form::CreateFrom { .. } => "",
     }
 }
 

@@ -56,6 +56,8 @@ pub(super) enum Content {
 pub(super) struct Mark {
     pub(super) recognise: Recognise,
     pub(super) token: Token,
+    /// Makes another key of the token, or of the caller's own.
+    pub(super) renewal: Option<Token>,
 }
 
 /// Renders requests for one resource.
@@ -297,7 +299,7 @@ impl Render<'_> {
     }
 
     /// The header by which the application recognises a repetition. A key that is recorded is the caller's
-    /// own, and counts at every site.
+    /// own, and counts at every site, until the replica there was set to another one's state.
     fn add_key(&self, headers: &mut Headers, recorded: &[(String, String)], mark: Mark) {
         if mark.recognise != Recognise::Key {
             return;
@@ -310,6 +312,10 @@ impl Render<'_> {
             .iter()
             .find(|(name, _)| name.eq_ignore_ascii_case(header));
         let value = own.map_or_else(|| mark.token.to_string(), |(_, value)| value.clone());
+        let value = match mark.renewal {
+            Some(renewal) => format!("{value}-{renewal}"),
+            None => value,
+        };
         headers.retain(|(name, _)| !name.eq_ignore_ascii_case(header));
         headers.push((header.to_ascii_lowercase(), value.into()));
     }
@@ -332,6 +338,14 @@ pub(super) fn content_type(request: &Request) -> Option<&str> {
     let mut headers = request.headers.iter();
     let (_, value) = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-type"))?;
     Some(value)
+}
+
+/// A header of a request, as text.
+pub(super) fn header<'h>(headers: &'h Headers, name: &str) -> Option<&'h str> {
+    let (_, value) = headers
+        .iter()
+        .find(|(found, _)| found.eq_ignore_ascii_case(name))?;
+    std::str::from_utf8(value).ok()
 }
 
 fn of_rendered(rendered: glue::Rendered) -> Order {

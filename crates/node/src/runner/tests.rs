@@ -49,10 +49,12 @@ fn execution(recognise: Recognise, form: Form) -> Execution {
         ticket: 1,
         token: TOKEN,
         recognise,
+        renewal: None,
         form,
         conditions: None,
         credential: None,
         origin: Some(site("b")),
+        source: None,
     }
 }
 
@@ -206,10 +208,17 @@ fn a_key_is_the_token_or_the_callers_own() {
         let application = FakeApplication::answering([answer(201, &[], r#"{"id":3}"#)]);
         let create = execution(Recognise::Key, Form::Create { request });
         assert_eq!(
-            execute(&lab, &application, &set, create),
+            execute(&lab, &application, &set, create.clone()),
             answered(201, Some("3"))
         );
         assert_eq!(application.seen.borrow()[0].header("idempotency-key"), Some(key));
+        // What the application remembers of that key counts no longer.
+        let application = FakeApplication::answering([answer(201, &[], r#"{"id":3}"#)]);
+        let renewal = Some(Token(7));
+        execute(&lab, &application, &set, Execution { renewal, ..create });
+        let renewed = format!("{key}-{:032x}", 7);
+        let seen = application.seen.borrow();
+        assert_eq!(seen[0].header("idempotency-key"), Some(renewed.as_str()));
     }
 }
 
@@ -329,8 +338,8 @@ fn state_travels_from_one_replica_to_another() {
     let application = FakeApplication::answering([answer(200, &[], r#"{"id":7,"item":5,"n":1,"ref":"x"}"#)]);
     let read = hands(&here, &application);
     let stand_in = OnBehalf {
-        caller: None,
         credential: Some(credential(&here, "Bearer old")),
+        ..OnBehalf::default()
     };
     let Replica::Here(state, digest) = lab::run(read.read(&set, &LocalId::new("7"), &stand_in)) else {
         panic!("the replica is there");
@@ -510,8 +519,8 @@ fn secrets_are_never_printed() {
         set: record("A", "order", "m").into(),
         others: vec![site("b")],
         stand_in: OnBehalf {
-            caller: None,
             credential: Some(open.clone()),
+            ..OnBehalf::default()
         },
         what: What::Execute(Execution {
             conditions: Some(Conditions {
@@ -546,4 +555,64 @@ fn secrets_are_never_printed() {
         !shown.contains("hunter2") && !shown.contains("104, 117, 110"),
         "{shown}"
     );
+}
+
+#[test]
+fn what_is_none_of_an_operations_business_is_not_sent() {
+    let lab = Lab::new("a");
+    let application = || FakeApplication::answering([answer(200, &[], "{}")]);
+    let item = record("B", "item", "m1");
+    let local = || LocalId::new("7");
+    let repeat = |method: &str, path: &str| Form::Repeat {
+        request: request(method, path, "{}"),
+        local: local(),
+    };
+    let delete = |method: &str, path: &str| Form::Delete {
+        request: Some(request(method, path, "")),
+        local: local(),
+    };
+    let create = |method: &str, path: &str| Form::Create {
+        request: request(method, path, "{}"),
+    };
+    for form in [
+        repeat("DELETE", "/admin/users/42"),
+        repeat("DELETE", "/items/{id}"),
+        repeat("GET", "/items/{id}"),
+        repeat("PUT", "/items/8"),
+        repeat("PUT", "/items"),
+        repeat("PUT", "/items/{id}/../8"),
+        repeat("PUT", "/orders/{id}"),
+        delete("DELETE", "/items/8"),
+        delete("PUT", "/items/{id}"),
+        delete("DELETE", "/admin/users/42"),
+        create("POST", "/admin/users"),
+        create("DELETE", "/items"),
+        create("POST", "/items/8"),
+        create("POST", "/x/../items"),
+    ] {
+        let what = format!("{form:?}");
+        let application = application();
+        let attempt = execute(&lab, &application, &item, execution(Recognise::Nothing, form));
+        let Attempt::Answered {
+            status: 422, said, ..
+        } = attempt
+        else {
+            panic!("{what}: {attempt:?}");
+        };
+        assert!(said.unwrap().contains("this site does not execute it"), "{what}");
+        assert!(application.seen.borrow().is_empty(), "{what}");
+    }
+    for form in [
+        repeat("PUT", "/items/{id}"),
+        repeat("PATCH", "/items/{id}"),
+        delete("DELETE", "/items/{id}"),
+    ] {
+        let application = application();
+        let attempt = execute(&lab, &application, &item, execution(Recognise::Nothing, form));
+        assert!(
+            matches!(attempt, Attempt::Answered { status: 200, .. }),
+            "{attempt:?}"
+        );
+        assert_eq!(application.seen.borrow().len(), 1);
+    }
 }

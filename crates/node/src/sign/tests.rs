@@ -5,6 +5,14 @@ use cheops_types::Stamp;
 use super::*;
 
 const NOW_MS: u64 = 1_800_000_000_000;
+const GRACE_MS: u64 = 20 * 86_400_000;
+
+fn at(now_ms: u64) -> Moment {
+    Moment {
+        now_ms,
+        grace_s: GRACE_MS / 1000,
+    }
+}
 
 fn site(name: &str) -> SiteName {
     SiteName::new(name).unwrap()
@@ -66,7 +74,7 @@ fn a_signed_operation_is_its_origins() {
     let ca = mesh();
     let (paris, rome) = (identity(&ca, "paris", NOW_MS), identity(&ca, "rome", NOW_MS));
     let set = MetaId::new("m");
-    assert_eq!(check(&rome, &set, &signed(&paris, &set), NOW_MS), Ok(()));
+    assert_eq!(check(&rome, &set, &signed(&paris, &set), at(NOW_MS)), Ok(()));
 }
 
 #[test]
@@ -90,13 +98,13 @@ fn every_part_counts() {
         |op| op.request.body = Body::Inline(br#"{"n":2}"#.to_vec()),
         |op| op.request.scope.clear(),
     ];
-    for (at, change) in changes.iter().enumerate() {
+    for (number, change) in changes.iter().enumerate() {
         let mut op = signed(&paris, &set);
         change(&mut op);
-        let refused = check(&paris, &set, &op, NOW_MS);
+        let refused = check(&paris, &set, &op, at(NOW_MS));
         assert!(
             matches!(refused, Err(Untrusted::Signature { .. })),
-            "{at}: {refused:?}"
+            "{number}: {refused:?}"
         );
     }
 }
@@ -105,7 +113,7 @@ fn every_part_counts() {
 fn an_operation_cannot_be_moved_to_another_set() {
     let paris = identity(&mesh(), "paris", NOW_MS);
     let op = signed(&paris, &MetaId::new("m"));
-    assert!(check(&paris, &MetaId::new("n"), &op, NOW_MS).is_err());
+    assert!(check(&paris, &MetaId::new("n"), &op, at(NOW_MS)).is_err());
 }
 
 #[test]
@@ -117,7 +125,7 @@ fn nobody_signs_for_another_site() {
     op.id.author.site = site("paris");
     op.signature = rome.sign(&canonical(&set, &op).unwrap()).unwrap();
     assert_eq!(
-        check(&rome, &set, &op, NOW_MS),
+        check(&rome, &set, &op, at(NOW_MS)),
         Err(Untrusted::OtherSite {
             operation: op.id.to_string(),
             signer: site("rome"),
@@ -146,17 +154,21 @@ fn certificates_may_end_or_begin_between_making_and_sending() {
     let ca = mesh();
     let set = MetaId::new("m");
     let reader = identity(&ca, "rome", NOW_MS);
-    // It was valid when the operation was made.
-    let old = identity(&ca, "paris", NOW_MS);
-    assert_eq!(
-        check(&reader, &set, &signed(&old, &set), NOW_MS + 30 * DAY_MS),
-        Ok(())
-    );
+    // It has ended since the operation was made, not long ago.
+    let old = signed(&identity(&ca, "paris", NOW_MS), &set);
+    let ended = NOW_MS + 2 * DAY_MS;
+    assert_eq!(check(&reader, &set, &old, at(ended + DAY_MS)), Ok(()));
+    // Long ago. That the operation says it was made before is its signer's word.
+    assert!(check(&reader, &set, &old, at(ended + 2 * GRACE_MS)).is_err());
     // It was issued since, and is valid now.
-    let renewed = identity(&ca, "paris", NOW_MS + 30 * DAY_MS);
+    let renewed = identity(&ca, "paris", ended + 2 * GRACE_MS);
     let op = signed(&renewed, &set);
-    assert_eq!(check(&reader, &set, &op, NOW_MS + 30 * DAY_MS), Ok(()));
-    assert!(check(&reader, &set, &op, NOW_MS + 60 * DAY_MS).is_err());
+    assert_eq!(check(&reader, &set, &op, at(ended + 2 * GRACE_MS)), Ok(()));
+    // It is not valid yet, and the operation says that it comes from then.
+    let mut early = operation("paris");
+    early.time.millis = ended + 2 * GRACE_MS;
+    sign(&renewed, &set, &mut early).unwrap();
+    assert!(check(&reader, &set, &early, at(NOW_MS)).is_err());
 }
 
 #[test]
@@ -170,11 +182,14 @@ fn what_is_given_up_is_still_its_origins() {
         sign(&rome, &set, &mut op).unwrap();
         op
     };
-    assert_eq!(check(&paris, &set, &forgo(signed(&paris, &set)), NOW_MS), Ok(()));
+    assert_eq!(
+        check(&paris, &set, &forgo(signed(&paris, &set)), at(NOW_MS)),
+        Ok(())
+    );
     // One of its own that never left it is signed with it.
-    assert_eq!(check(&paris, &set, &forgo(operation("rome")), NOW_MS), Ok(()));
+    assert_eq!(check(&paris, &set, &forgo(operation("rome")), at(NOW_MS)), Ok(()));
     let mut changed = signed(&paris, &set);
     changed.request.path = "/other".into();
-    assert!(check(&paris, &set, &forgo(changed), NOW_MS).is_err());
-    assert!(check(&paris, &set, &forgo(operation("paris")), NOW_MS).is_err());
+    assert!(check(&paris, &set, &forgo(changed), at(NOW_MS)).is_err());
+    assert!(check(&paris, &set, &forgo(operation("paris")), at(NOW_MS)).is_err());
 }

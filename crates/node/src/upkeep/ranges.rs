@@ -14,7 +14,11 @@ use tokio::task::spawn_blocking;
 use tracing::{debug, warn};
 
 use super::fold::{BUCKETS, Buckets, bucket, fold, for_each_shared};
-use crate::{core::Core, problems, rows, wire::pack};
+use crate::{
+    core::Core,
+    problems, rows,
+    wire::{pack, unpack},
+};
 
 /// Sets that one answer lists; further buckets come with the next exchange.
 const LISTED_MAX: usize = 20_000;
@@ -23,7 +27,7 @@ const WOKEN_MAX: usize = 256;
 
 /// What a site holds in the buckets that differ, as far as it fits.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Listed {
+pub(crate) struct Listed {
     /// The buckets that are listed whole.
     buckets: Vec<u8>,
     sets: Vec<(String, u128)>,
@@ -45,7 +49,7 @@ pub(super) async fn exchange(core: &Arc<Core>, site: &SiteName) {
         // It may have gone, or be an older agent. The next exchange asks again.
         Err(problem) => return debug!(%site, problem = %problem.detail, "what a site holds is not known"),
     };
-    let Ok(theirs) = rmp_serde::from_slice::<Listed>(&answer) else {
+    let Ok(theirs) = unpack::<Listed>(&answer) else {
         return warn!(%site, "what a site says that it holds cannot be read");
     };
     if theirs.buckets.is_empty() {
@@ -71,8 +75,8 @@ pub(super) async fn exchange(core: &Arc<Core>, site: &SiteName) {
 /// What this site holds where another one holds something else.
 pub(crate) async fn answer(core: Arc<Core>, from: SiteName, body: Bytes) -> Result<Bytes, Problem> {
     let refused = |detail: String| Problem::new(Code::BadRequest, detail).at(&core.site);
-    let theirs: Vec<u128> = rmp_serde::from_slice(&body)
-        .map_err(|_| refused(format!("what site `{from}` holds cannot be read")))?;
+    let theirs: Vec<u128> =
+        unpack(&body).map_err(|_| refused(format!("what site `{from}` holds cannot be read")))?;
     let theirs: Box<Buckets> = theirs
         .try_into()
         .map_err(|_| refused(format!("site `{from}` does not tell {BUCKETS} buckets")))?;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use cheops_replica::Message;
 
-use super::pack;
+use super::{pack, unpack};
 
 const VERSION: u8 = 3;
 const LENGTH_BYTES: usize = 4;
@@ -48,7 +48,7 @@ pub(super) fn decode(body: &[u8]) -> Result<Vec<Message>, Unreadable> {
         let (length, tail) = rest.split_first_chunk().ok_or(Unreadable::Damaged)?;
         let length = u32::from_be_bytes(*length) as usize;
         let (message, tail) = tail.split_at_checked(length).ok_or(Unreadable::Damaged)?;
-        messages.push(rmp_serde::from_slice(message).map_err(|_| Unreadable::Damaged)?);
+        messages.push(unpack(message).map_err(|_| Unreadable::Damaged)?);
         rest = tail;
     }
     Ok(messages)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cheops_plan::Pending;
 use cheops_replica::{Content, Event, Message, MetaId, Operation, Verb};
-use cheops_types::{Code, Problem, SiteName, headers};
+use cheops_types::{Code, Problem, ServiceName, SiteName, headers};
 use tracing::warn;
 
 use super::{CHECK, HELLO, MESSAGES, RANGES, READ, batch, parts};
@@ -101,11 +101,19 @@ fn verify(core: &Core, from: &SiteName, message: &mut Message) -> Result<(), Str
     if message.from != *from {
         return Err(format!("a message says that it is from site `{}`", message.from));
     }
+    // Before any signature: nonsense may be large.
+    if let Some(nonsense) = message.objection() {
+        return Err(format!("a message says what cannot be: {nonsense}"));
+    }
     let identity = core
         .surroundings
         .identity()
         .ok_or("this site has no identity in the mesh to check signatures with")?;
-    let now_ms = core.surroundings.now_ms();
+    check_offered(core, &message.content)?;
+    let moment = sign::Moment {
+        now_ms: core.surroundings.now_ms(),
+        grace_s: core.surroundings.limits().certificate_grace_s,
+    };
     let set = message.set.clone();
     if let Content::Operations(carried) = &message.content {
         let is_foreign = |op: &Operation| match &op.verb {
@@ -118,8 +126,29 @@ fn verify(core: &Core, from: &SiteName, message: &mut Message) -> Result<(), Str
     }
     parts::operations(message)
         .into_iter()
-        .try_for_each(|op| sign::check(&identity, &set, op, now_ms))
+        .try_for_each(|op| sign::check(&identity, &set, op, moment))
         .map_err(|error| error.to_string())
+}
+
+/// Whether other sites may begin sets of the services that a message begins sets of. What lies in a set that is there
+/// already was shared by a caller of this site, or while the service was offered: it goes on.
+fn check_offered(core: &Core, content: &Content) -> Result<(), String> {
+    let is_offered = |service: &ServiceName| core.surroundings.access(service).is_offered;
+    let withheld = match content {
+        Content::Operations(carried) => carried.iter().find_map(|carried| match &carried.op.verb {
+            Verb::Create(birth) => Some(&birth.service).filter(|service| !is_offered(service)),
+            _ => None,
+        }),
+        Content::Snapshot(snapshot) => Some(&snapshot.record.service).filter(|service| !is_offered(service)),
+        _ => None,
+    };
+    match withheld {
+        Some(service) => Err(format!(
+            "service `{service}` is not offered to other sites: leave this site out of the scope for `{service}`, or set \
+             `peers = true` under [services.{service}] here"
+        )),
+        None => Ok(()),
+    }
 }
 
 /// The set of this meta-id, if the site that asks is one of its members.

@@ -78,7 +78,7 @@ impl Outboxes {
             return;
         }
         let lane = lane_of(&message.set);
-        let Some(bytes) = outgoing::encode(&self.core, message) else {
+        let Some(bytes) = outgoing::encode(&self.core, to, message) else {
             return;
         };
         // A message that is longer than all that may wait goes alone, or it would never go.

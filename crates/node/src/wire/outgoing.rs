@@ -2,14 +2,16 @@
 
 use bytes::Bytes;
 use cheops_replica::{Message, Secret};
+use cheops_types::SiteName;
 use tracing::warn;
 
 use super::{batch, parts};
 use crate::{core::Core, secret, sign};
 
 /// A message as another site reads it; none when it cannot be sent. A credential that this site cannot open
-/// any more stays behind: the operation asks for one where it executes.
-pub(super) fn encode(core: &Core, mut message: Message) -> Option<Bytes> {
+/// any more stays behind, and so does what the configuration keeps from the site: the operation asks for one where it
+/// executes.
+pub(super) fn encode(core: &Core, to: &SiteName, mut message: Message) -> Option<Bytes> {
     if let Some(identity) = core.surroundings.identity() {
         let set = message.set.clone();
         for op in parts::operations(&mut message) {
@@ -19,10 +21,12 @@ pub(super) fn encode(core: &Core, mut message: Message) -> Option<Bytes> {
             }
         }
     }
+    let withheld = core.surroundings.withheld(to);
     for credential in message.credentials_mut() {
         *credential = credential
             .take()
             .and_then(|sealed| secret::open_clear(&core.key, &sealed).ok())
+            .and_then(|clear| secret::without(clear, &withheld))
             .map(Secret);
     }
     batch::encode(&message).map(Bytes::from)

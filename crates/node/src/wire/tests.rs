@@ -1,16 +1,20 @@
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use cheops_mesh::MeshCa;
 use cheops_replica::{
-    Author, Birth, Body, Carried, Content, Footprint, Message, MetaId, OpId, Operation, Recognise, Report,
-    Request, Secret, Token, Vector, Verb,
+    Author, Birth, Body, Carried, Content, Footprint, Message, MetaId, OpId, Operation, Recognise, Record,
+    Report, Request, Secret, Snapshot, Token, Vector, Verb,
 };
 use cheops_types::{Code, SiteName, Stamp};
 
 use super::*;
 use crate::{
     lab::{self, Lab, NOW_MS, service, site},
+    ports::Access,
     secret,
 };
 
@@ -94,9 +98,13 @@ fn pair() -> (MeshCa, Lab, Lab) {
 }
 
 fn sent(lab: &Lab, messages: Vec<Message>) -> Bytes {
+    sent_to(lab, "b", messages)
+}
+
+fn sent_to(lab: &Lab, to: &str, messages: Vec<Message>) -> Bytes {
     let encoded: Vec<_> = messages
         .into_iter()
-        .map(|message| outgoing::encode(&lab.core, message).unwrap())
+        .map(|message| outgoing::encode(&lab.core, &site(to), message).unwrap())
         .collect();
     batch::join(&encoded)
 }
@@ -133,6 +141,30 @@ fn a_credential_that_cannot_be_opened_stays_behind() {
     let body = sent(&a, vec![operations("a", operation("a", 1, b"{}"), Some(broken))]);
     let mut taken = taken(&b, "a", &body).unwrap();
     assert_eq!(taken[0].credentials_mut().next(), Some(&mut None));
+}
+
+#[test]
+fn what_is_kept_from_a_site_does_not_leave_with_an_operation() {
+    let ca = lab::mesh();
+    let a = Lab::in_mesh("a", &ca);
+    let (cookie, token) = (
+        ("Cookie".to_owned(), Bytes::from_static(b"mine")),
+        ("authorization".to_owned(), Bytes::from_static(b"Bearer x")),
+    );
+    let arrived = |at: &str, headers: &[(String, Bytes)]| {
+        let sealed = secret::seal(&a.core.key, &*a.core.surroundings, headers).unwrap();
+        let message = operations("a", operation("a", 1, b"{}"), Some(sealed));
+        let body = sent_to(&a, at, vec![message]);
+        assert!(at == "b" || !body.windows(4).any(|part| part == b"mine"));
+        let there = Lab::in_mesh(at, &ca);
+        let mut taken = taken(&there, "a", &body).unwrap();
+        let credential = taken[0].credentials_mut().next().unwrap().take();
+        credential.map(|sealed| secret::open(&there.core.key, &sealed).unwrap().headers)
+    };
+    let both = [cookie.clone(), token.clone()];
+    assert_eq!(arrived("b", &both), Some(both.to_vec()));
+    assert_eq!(arrived("c", &both), Some(vec![token]));
+    assert_eq!(arrived("c", &[cookie]), None);
 }
 
 #[test]
@@ -268,10 +300,95 @@ fn a_message_that_is_not_accepted_holds_up_no_other_set() {
     let (ca, a, b) = pair();
     let other = Lab::with("a", Some(lab::identity(&lab::mesh(), "a")), |_| {});
     drop(ca);
-    let forged = outgoing::encode(&other.core, operations("a", operation("a", 1, b"{}"), None)).unwrap();
+    let forged = outgoing::encode(
+        &other.core,
+        &site("b"),
+        operations("a", operation("a", 1, b"{}"), None),
+    )
+    .unwrap();
     let good = message("a", "n", Content::Report);
-    let good = outgoing::encode(&a.core, good).unwrap();
+    let good = outgoing::encode(&a.core, &site("b"), good).unwrap();
     let taken = taken(&b, "a", &batch::join(&[forged, good])).unwrap();
     let sets: Vec<_> = taken.iter().map(|message| message.set.as_str()).collect();
     assert_eq!(sets, ["n"]);
+}
+
+#[test]
+fn a_peer_begins_no_set_of_a_service_that_is_not_offered() {
+    let ca = lab::mesh();
+    let a = Lab::in_mesh("a", &ca);
+    let withheld = Access {
+        is_offered: false,
+        ..Access::default()
+    };
+    let b = Lab::in_mesh_with("b", &ca, HashMap::from([("A".to_owned(), withheld)]));
+    let refused = |message: Message| {
+        let (code, detail) = taken(&b, "a", &sent(&a, vec![message])).unwrap_err();
+        assert_eq!(code, Code::PeerRefused, "{detail}");
+        assert!(
+            detail.contains("`A` is not offered") && detail.contains("`peers = true`"),
+            "{detail}"
+        );
+    };
+    refused(operations("a", operation("a", 1, b"{}"), None));
+    refused(message("a", "m", Content::Snapshot(Box::new(snapshot("A")))));
+    // Another service, and what belongs to a set that is there already.
+    let other = message("a", "m", Content::Snapshot(Box::new(snapshot("B"))));
+    let mut change = operation("a", 1, b"{}");
+    change.verb = Verb::Replace;
+    for message in [other, operations("a", change, None)] {
+        assert_eq!(taken(&b, "a", &sent(&a, vec![message])).unwrap().len(), 1);
+    }
+}
+
+fn snapshot(of: &str) -> Snapshot {
+    Snapshot {
+        record: Record {
+            meta: MetaId::new("m"),
+            service: service(of),
+            kind: "order".to_owned(),
+            parents: Vec::new(),
+            name: None,
+            span: None,
+        },
+        members: BTreeMap::new(),
+        expelled: BTreeMap::new(),
+        passages: BTreeMap::new(),
+        token: Token(1),
+        birth: Token(1),
+        born: None,
+        recognise: Recognise::Marker,
+        at: Vector::new(),
+        state: None,
+        deleted: None,
+        creates: BTreeMap::new(),
+        degraded: None,
+        pruned: Vector::new(),
+        pruned_writes: Vector::new(),
+        last: None,
+        division: None,
+        time: Stamp {
+            millis: NOW_MS,
+            count: 0,
+        },
+        log: Vec::new(),
+        conflicts: Vec::new(),
+        dismissed: BTreeSet::new(),
+        forgone: BTreeSet::new(),
+        credential: None,
+        yours: None,
+    }
+}
+
+/// What nobody knows is skipped, however deep: a peer must not exhaust the stack.
+#[test]
+fn a_message_is_not_nested_without_end() {
+    let mut message = b"\x81\xa1x".to_vec();
+    message.extend(vec![0x91; 1000]);
+    message.push(0xc0);
+    let too_deep = unpack::<Message>(&message).unwrap_err();
+    assert!(
+        matches!(too_deep, rmp_serde::decode::Error::DepthLimitExceeded),
+        "{too_deep}"
+    );
 }

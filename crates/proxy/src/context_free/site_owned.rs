@@ -1,7 +1,7 @@
 //! Another site's answer with what is this site's own: where its services are, say.
 
 use bytes::Bytes;
-use cheops_glue::ContextFree;
+use cheops_glue::{ContextFree, NotJson};
 use cheops_net::{Body, Replay};
 use cheops_types::{Code, Outcome, Plan, Problem, Visit};
 use http::{
@@ -11,8 +11,10 @@ use http::{
 
 use crate::{
     attempt::{Answer, Attempt},
+    discovery::Origin,
     execute::{self, Done},
-    gather, head,
+    gather::{self, Held},
+    head,
     job::Job,
 };
 
@@ -49,27 +51,29 @@ async fn with_own_part(
 ) -> Result<Response<Body>, Problem> {
     let unreadable = |why: String| Problem::new(Code::BodyUnreadable, why).of(&job.service.name);
     let (mut head, body) = response.into_parts();
-    let theirs = read(job, body).await.map_err(|code| {
+    let unread = |code: Code| {
         unreadable(format!(
             "the answer could not be read, and a part of it is each site's own: {code}"
         ))
-    })?;
-    let their_part = rule
-        .own_part(&theirs)
-        .map_err(|error| unreadable(error.to_string()))?;
+    };
+    let (theirs, held) = read(job, body).await.map_err(unread)?;
+    let their_part = own_part_of(job, rule, &theirs).await.map_err(unread)?;
+    let their_part = their_part.map_err(|error| unreadable(error.to_string()))?;
     if their_part.is_none() {
-        return Ok(Response::from_parts(head, Body::full(theirs)));
+        return Ok(Response::from_parts(head, gather::kept(theirs, held)));
     }
     let own = own_part(job, rule, replay, told)
         .await
         .ok_or_else(|| missing(job))?;
-    let whole = rule
-        .with_own_part(&theirs, &own)
-        .map_err(|error| unreadable(error.to_string()))?;
+    let (by, body_bytes) = (rule.clone(), theirs.len() + own.len());
+    let put = move || (by.with_own_part(&theirs, &own), held);
+    let (whole, mut held) = job.core.work(body_bytes, put).await.map_err(unread)?;
+    let whole = whole.map_err(|error| unreadable(error.to_string()))?;
+    held.resize(whole.len(), job.core.limits()).map_err(unread)?;
     head.headers.remove(ETAG);
     head.headers
         .insert(CONTENT_LENGTH, HeaderValue::from(whole.len()));
-    Ok(Response::from_parts(head, Body::full(whole)))
+    Ok(Response::from_parts(head, gather::kept(whole.into(), held)))
 }
 
 /// What this site's service says of itself, or said last.
@@ -83,24 +87,36 @@ async fn own_part(job: &Job, rule: &ContextFree, replay: &Replay, told: &mut Vec
     });
     let own = match answer {
         Answer::Response(response) if response.status().is_success() => {
-            let ours = read(job, response.into_body()).await.ok();
-            ours.and_then(|ours| rule.own_part(&ours).ok()?)
+            match read(job, response.into_body()).await {
+                Ok((ours, _held)) => own_part_of(job, rule, &ours).await.ok().and_then(|own| own.ok()?),
+                Err(_) => None,
+            }
         }
         _ => None,
     };
+    let origin = Origin::of(&job.head);
     match own {
         Some(own) => {
-            discovery.keep_own(service, &own, job.core.limits());
+            discovery.keep_own(service, origin, &own, job.core.limits());
             Some(own)
         }
-        None => discovery.recall_own(service),
+        None => discovery.recall_own(service, origin),
     }
 }
 
-async fn read(job: &Job, body: Body) -> Result<Bytes, Code> {
+async fn read(job: &Job, body: Body) -> Result<(Bytes, Held), Code> {
     let core = &job.core;
-    let (whole, _held) = gather::collect(body, &core.gather_memory, core.limits(), &core.clock).await?;
-    Ok(whole)
+    gather::collect(body, &core.shared.memory, core.limits(), &core.clock).await
+}
+
+/// What of an answer is its site's own.
+async fn own_part_of(
+    job: &Job,
+    rule: &ContextFree,
+    answer: &Bytes,
+) -> Result<Result<Option<String>, NotJson>, Code> {
+    let (rule, answer) = (rule.clone(), answer.clone());
+    job.core.work(answer.len(), move || rule.own_part(&answer)).await
 }
 
 fn missing(job: &Job) -> Problem {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use cheops_net::Body;
 use cheops_plan::{Target, WriteBody};
-use cheops_types::{Code, NameAsk, NameRequest, NameVerdict, Outcome, Problem, SiteName, Unreserved, Visit};
+use cheops_types::{
+    Code, Limit, NameAsk, NameRequest, NameVerdict, Outcome, Problem, SiteName, Unreserved, Visit,
+};
 use http::{
     HeaderValue, Response, StatusCode, Uri,
     header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE},
@@ -131,12 +133,20 @@ async fn read(job: &Job, place: &Place, body: Body) -> Result<(Bytes, Bytes), Bo
     let core = &job.core;
     let said = collect(
         response.into_body(),
-        &core.gather_memory,
+        &core.shared.memory,
         core.limits(),
         &core.clock,
     )
     .await;
     let (said, _held) = said.map_err(|code| refused(Problem::new(code, code.title())))?;
+    // It is what the request would make, and no longer than a request may be.
+    if said.len() > core.limits().replay_body_max_bytes {
+        Limit::ReplayBody.hit();
+        return Err(refused(Problem::new(
+            Code::BodyTooLarge,
+            Code::BodyTooLarge.title(),
+        )));
+    }
     Ok((body, said))
 }
 

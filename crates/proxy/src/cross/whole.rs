@@ -13,7 +13,7 @@ use http::{
 use crate::{
     attempt::{Answer, Attempt},
     execute::Done,
-    gather::{Held, collect},
+    gather::{Held, collect, kept},
     head,
     job::Job,
     order::down_visit,
@@ -47,29 +47,22 @@ pub(crate) async fn read(job: &Job, kind: &str, known: &Known) -> Done {
             complete,
         };
     };
-    let documents: Vec<&[u8]> = parts.iter().flatten().map(|(body, _)| &body[..]).collect();
-    let wholes = known
-        .shares
-        .iter()
-        .map(|share| (share.pointer.as_str(), share.total()));
-    let rules = job.core.world.profile.kind(&job.service.name, kind);
     let Answer::Response(mut response) = answers.swap_remove(first) else {
         return Done::problem(nobody());
     };
-    match rules.whole(&documents, wholes) {
-        Ok(whole) => {
+    match whole(job, kind, known, parts.into_iter().flatten().collect()).await {
+        Ok((whole, held)) => {
             response
                 .headers_mut()
                 .insert(CONTENT_LENGTH, HeaderValue::from(whole.len()));
             response.headers_mut().remove(ETAG);
-            *response.body_mut() = Body::full(Bytes::from(whole));
+            *response.body_mut() = kept(whole, held);
         }
-        Err(error) => {
-            let detail = format!("the parts of the resource cannot be read: {error}");
+        Err(problem) => {
             return Done {
                 visits,
                 workflow,
-                ..Done::problem(Problem::new(Code::BodyUnreadable, detail))
+                ..Done::problem(problem)
             };
         }
     }
@@ -79,6 +72,35 @@ pub(crate) async fn read(job: &Job, kind: &str, known: &Known) -> Done {
         workflow,
         complete,
     }
+}
+
+/// One document of all parts.
+async fn whole(
+    job: &Job,
+    kind: &str,
+    known: &Known,
+    parts: Vec<(Bytes, Held)>,
+) -> Result<(Bytes, Held), Problem> {
+    let body_bytes = parts.iter().map(|(body, _)| body.len()).sum();
+    let (world, shares) = (job.core.world.clone(), known.shares.clone());
+    let (service, kind) = (job.service.name.clone(), kind.to_owned());
+    let mut held = Held::none(&job.core.shared.memory);
+    let work = move || {
+        let documents: Vec<&[u8]> = parts.iter().map(|(body, _)| &body[..]).collect();
+        let wholes = shares.iter().map(|share| (share.pointer.as_str(), share.total()));
+        let whole = world.profile.kind(&service, &kind).whole(&documents, wholes);
+        let whole = whole.map_err(|error| {
+            let detail = format!("the parts of the resource cannot be read: {error}");
+            Problem::new(Code::BodyUnreadable, detail)
+        })?;
+        held.grow(whole.len(), &world.limits).map_err(busy)?;
+        Ok((Bytes::from(whole), held))
+    };
+    job.core.work(body_bytes, work).await.map_err(busy)?
+}
+
+fn busy(code: Code) -> Problem {
+    Problem::new(code, "too many long bodies are being read: ask again")
 }
 
 async fn ask(job: &Job, site: &SiteName) -> (Attempt, Part) {
@@ -111,9 +133,10 @@ async fn ask(job: &Job, site: &SiteName) -> (Attempt, Part) {
     };
     let (parts, body) = response.into_parts();
     let core = &job.core;
-    match collect(body, &core.gather_memory, core.limits(), &core.clock).await {
+    match collect(body, &core.shared.memory, core.limits(), &core.clock).await {
         Ok((bytes, held)) => {
-            attempt.answer = Answer::Response(Response::from_parts(parts, Body::full(bytes.clone())));
+            // The body is in the part.
+            attempt.answer = Answer::Response(Response::from_parts(parts, Body::Empty));
             (attempt, Some((bytes, held)))
         }
         Err(code) => {

@@ -1,5 +1,7 @@
 //! The form in which sites are asked for lists that are to be merged.
 
+use std::collections::HashSet;
+
 use cheops_types::{Code, Problem};
 use http::{HeaderMap, HeaderValue, header::ACCEPT};
 
@@ -13,6 +15,8 @@ pub(super) fn for_list(headers: &HeaderMap) -> Result<HeaderValue, Problem> {
         return Ok(HeaderValue::from_static(JSON));
     }
     let mut accepted: Vec<String> = Vec::new();
+    // A head has room for ten thousands of forms: each is looked up, not compared with all.
+    let mut seen = HashSet::new();
     for range in values.flat_map(|value| value.to_str().unwrap_or_default().split(',')) {
         let (kind, parameters) = range.split_once(';').unwrap_or((range, ""));
         let kind = kind.trim().to_ascii_lowercase();
@@ -23,7 +27,7 @@ pub(super) fn for_list(headers: &HeaderMap) -> Result<HeaderValue, Problem> {
             _ if kind.ends_with("yaml") => with_weight(parameters),
             _ => continue,
         };
-        if !accepted.contains(&asked) {
+        if seen.insert(asked.clone()) {
             accepted.push(asked);
         }
     }

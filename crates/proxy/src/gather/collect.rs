@@ -1,25 +1,38 @@
-//! Reading an answer into memory, within three bounds: its own, the core's and time.
+//! Reading an answer into memory, within three bounds: its own, the agent's and time.
 
-use std::{cell::Cell, pin::pin, rc::Rc};
+use std::{
+    pin::{Pin, pin},
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+};
 
 use bytes::{Bytes, BytesMut};
-use cheops_net::{Body, Clock};
+use cheops_net::{Body, BoxError, Clock};
 use cheops_types::{Code, Limit, Limits};
+use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 
-/// What all merges of one core hold in memory.
-#[derive(Debug, Default)]
-pub(crate) struct Memory(Cell<usize>);
+/// What is passed on at once of an answer that is here as a whole, so that what was sent is not kept for the rest.
+const PIECE_BYTES: usize = 64 * 1024;
 
-/// A part of the core's memory, given back when dropped.
+/// What all merges of the agent hold in memory, and all answers in which ids are rewritten.
+#[derive(Debug, Default)]
+pub(crate) struct Memory(AtomicUsize);
+
+/// A part of that memory, given back when dropped. It goes wherever the bytes go, also to another thread: what is
+/// still worked on counts, even if nobody waits for it any more.
 #[derive(Debug)]
 pub(crate) struct Held {
-    memory: Rc<Memory>,
+    memory: Arc<Memory>,
     bytes: usize,
 }
 
 impl Held {
-    pub(crate) fn none(memory: &Rc<Memory>) -> Self {
+    pub(crate) fn none(memory: &Arc<Memory>) -> Self {
         Self {
             memory: memory.clone(),
             bytes: 0,
@@ -32,35 +45,51 @@ impl Held {
             Limit::GatherBody.hit();
             return Err(Code::BodyTooLarge);
         }
-        if !self.grow(bytes, limits.gather_memory_max_bytes) {
+        self.grow(bytes, limits)
+    }
+
+    /// Takes room for what is made of a body.
+    pub(crate) fn grow(&mut self, bytes: usize, limits: &Limits) -> Result<(), Code> {
+        let max = limits.gather_memory_max_bytes;
+        let more = |used: usize| used.checked_add(bytes).filter(|used| *used <= max);
+        let used = &self.memory.0;
+        if used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_err()
+        {
             Limit::GatherMemory.hit();
             return Err(Code::GatherBusy);
         }
+        self.bytes += bytes;
         Ok(())
     }
 
-    /// Takes more; false when the core has no more.
-    fn grow(&mut self, bytes: usize, max: usize) -> bool {
-        let used = self.memory.0.get() + bytes;
-        if used > max {
-            return false;
+    /// Takes room for `bytes` in all, or gives back what is more than that.
+    pub(crate) fn resize(&mut self, bytes: usize, limits: &Limits) -> Result<(), Code> {
+        if bytes > self.bytes {
+            return self.grow(bytes - self.bytes, limits);
         }
-        self.memory.0.set(used);
-        self.bytes += bytes;
-        true
+        self.memory.0.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Takes over what another one has.
+    pub(crate) fn join(&mut self, mut other: Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.memory.0.set(self.memory.0.get() - self.bytes);
+        self.memory.0.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
 /// Reads all of a body, or says which bound it broke.
 pub(crate) async fn collect(
     body: Body,
-    memory: &Rc<Memory>,
+    memory: &Arc<Memory>,
     limits: &Limits,
     clock: &Rc<Clock>,
 ) -> Result<(Bytes, Held), Code> {
@@ -75,9 +104,12 @@ pub(crate) async fn collect(
     })
 }
 
-async fn read(mut body: Body, memory: &Rc<Memory>, limits: &Limits) -> Result<(Bytes, Held), Code> {
+async fn read(mut body: Body, memory: &Arc<Memory>, limits: &Limits) -> Result<(Bytes, Held), Code> {
     let mut held = Held::none(memory);
-    let mut whole = BytesMut::new();
+    // Growing would copy what has come again and again, on the core. What is only promised is not touched.
+    let promised = body.size_hint().exact().unwrap_or(0);
+    let promised = usize::try_from(promised).unwrap_or(usize::MAX);
+    let mut whole = BytesMut::with_capacity(promised.min(limits.gather_body_max_bytes));
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| Code::PeerFailed)?.into_data() else {
             continue;
@@ -88,14 +120,53 @@ async fn read(mut body: Body, memory: &Rc<Memory>, limits: &Limits) -> Result<(B
     Ok((whole.freeze(), held))
 }
 
+/// A body that counts for as long as it has not been sent.
+pub(crate) fn kept(bytes: Bytes, held: Held) -> Body {
+    if bytes.len() <= PIECE_BYTES {
+        return Body::full(bytes);
+    }
+    Body::other(Kept { bytes, _held: held })
+}
+
+struct Kept {
+    bytes: Bytes,
+    _held: Held,
+}
+
+impl http_body::Body for Kept {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let piece = self.bytes.len().min(PIECE_BYTES);
+        let piece = self.bytes.split_to(piece);
+        Poll::Ready((!piece.is_empty()).then(|| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.len() as u64)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(body: &'static str, limits: &Limits, memory: &Rc<Memory>) -> Result<Bytes, Code> {
+    fn check(body: &'static str, limits: &Limits, memory: &Arc<Memory>) -> Result<Bytes, Code> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let read = runtime.block_on(read(Body::full(body), memory, limits));
         read.map(|(bytes, _)| bytes)
+    }
+
+    fn used(memory: &Memory) -> usize {
+        memory.0.load(Ordering::Relaxed)
     }
 
     #[test]
@@ -105,14 +176,50 @@ mod tests {
             gather_memory_max_bytes: 8,
             ..Limits::default()
         };
-        let memory = Rc::new(Memory::default());
+        let memory = Arc::new(Memory::default());
         assert_eq!(check("hello", &limits, &memory).unwrap(), "hello");
-        assert_eq!(memory.0.get(), 0);
+        assert_eq!(used(&memory), 0);
         assert_eq!(check("hello!", &limits, &memory), Err(Code::BodyTooLarge));
         let mut held = Held::none(&memory);
-        assert!(held.grow(4, 8));
+        assert_eq!(held.grow(4, &limits), Ok(()));
         assert_eq!(check("hello", &limits, &memory), Err(Code::GatherBusy));
         drop(held);
         assert_eq!(check("hello", &limits, &memory).unwrap(), "hello");
+    }
+
+    #[test]
+    fn what_is_held_can_change_and_change_hands() {
+        let limits = Limits {
+            gather_memory_max_bytes: 8,
+            ..Limits::default()
+        };
+        let memory = Arc::new(Memory::default());
+        let (mut first, mut second) = (Held::none(&memory), Held::none(&memory));
+        assert_eq!(first.resize(6, &limits), Ok(()));
+        assert_eq!(second.grow(3, &limits), Err(Code::GatherBusy));
+        assert_eq!(first.resize(5, &limits), Ok(()));
+        assert_eq!(second.grow(3, &limits), Ok(()));
+        first.join(second);
+        assert_eq!(used(&memory), 8);
+        drop(first);
+        assert_eq!(used(&memory), 0);
+    }
+
+    #[tokio::test]
+    async fn a_long_answer_counts_until_it_is_sent() {
+        let (limits, memory) = (Limits::default(), Arc::new(Memory::default()));
+        let bytes = Bytes::from(vec![b'x'; 2 * PIECE_BYTES + 1]);
+        let mut held = Held::none(&memory);
+        held.grow(bytes.len(), &limits).unwrap();
+        let mut body = kept(bytes.clone(), held);
+        let mut pieces = Vec::new();
+        while let Some(frame) = body.frame().await {
+            assert_eq!(used(&memory), bytes.len());
+            pieces.push(frame.unwrap().into_data().unwrap());
+        }
+        assert_eq!(pieces.len(), 3);
+        assert_eq!(pieces.concat(), bytes);
+        drop(body);
+        assert_eq!(used(&memory), 0);
     }
 }

@@ -3,7 +3,7 @@
 use std::{pin::pin, sync::Arc};
 
 use bytes::Bytes;
-use cheops_glue::{GatherQuery, ListPage, ListShape, Merged, Round, Share, Versions};
+use cheops_glue::{GatherQuery, ListShape, Share};
 use cheops_net::Body;
 use cheops_types::{Code, Limit, Outcome, Problem, SiteName, Visit};
 use futures_util::{StreamExt as _, stream};
@@ -18,8 +18,12 @@ use http::{
 
 use super::{
     accept,
-    collect::{Held, collect},
-    incomplete, is_down, one_for_all, rank, wants_whole,
+    collect::{collect, kept},
+    incomplete, is_down,
+    merging::{Merging, Written},
+    one_for_all,
+    page::{Page, Read, Reading},
+    rank, wants_whole,
 };
 use crate::{
     attempt::{Answer, Attempt},
@@ -27,7 +31,7 @@ use crate::{
     head,
     job::Job,
     order::down_visit,
-    replicated::{Places, is_json},
+    replicated::is_json,
 };
 
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -55,8 +59,7 @@ const ABOUT_BYTES: [HeaderName; 6] = [
 struct Given {
     visit: Visit,
     workflow: Vec<Visit>,
-    /// The answer's place in memory.
-    _held: Option<Held>,
+    /// Without its body where that is a page of the list.
     answer: Answer,
 }
 
@@ -77,45 +80,62 @@ pub(super) async fn list(job: &Job, shape: &Arc<ListShape>, sites: &[SiteName], 
         Ok(round) => round,
         Err(problem) => return Done::problem(problem),
     };
+    let fetches = round.fetches().to_vec();
     let parallel = job.core.limits().gather_parallel_max.max(1);
-    if round.fetches().len() > parallel {
+    if fetches.len() > parallel {
         Limit::GatherParallel.hit();
     }
-    let asked = round
-        .fetches()
-        .iter()
-        .map(|fetch| asking.ask(&fetch.site, &fetch.query));
+    let asked = fetches.iter().map(|fetch| asking.ask(&fetch.site, &fetch.query));
     // Later sites are asked at the same time, but not waited for once the page is decided.
     let mut asked = pin!(stream::iter(asked).buffered(parallel));
-    let (mut given, mut pages): (_, Vec<Option<ListPage>>) = (Vec::new(), Vec::new());
+    let mut given = Vec::new();
+    let mut merging = Merging::new(job, round);
     while let Some((one, page)) = asked.next().await {
-        // What is written in another way than the first cannot stand beside it.
-        let first = pages.iter().flatten().next();
-        let fits = |page: &ListPage| first.is_none_or(|first| first.is_like(page));
-        pages.push(page.filter(fits));
         given.push(one);
-        if round.is_settled(&pages) {
-            break;
-        }
+        merging.add(page);
+        merging = match merging.settled(&job.core).await {
+            Ok((merging, false)) => merging,
+            Ok((settled, true)) => {
+                merging = settled;
+                break;
+            }
+            Err(code) => return busy(code, given),
+        };
     }
-    if pages.iter().any(Option::is_some) {
-        merged(job, &round, given, &pages)
-    } else {
+    if merging.is_empty() {
         not_a_list(job, given)
+    } else {
+        merged(job, merging, given).await
+    }
+}
+
+/// There is no room for the work on a list.
+fn busy(code: Code, given: Vec<Given>) -> Done {
+    let mut visits = Vec::new();
+    let mut workflow = Vec::new();
+    for one in given {
+        workflow.extend(one.workflow);
+        visits.push(one.visit);
+    }
+    let detail = "too many long lists are being merged: ask again, or for smaller pages";
+    Done {
+        visits,
+        workflow,
+        ..Done::problem(Problem::new(code, detail))
     }
 }
 
 /// How each site is asked.
 struct Asking<'a> {
     job: &'a Job,
-    shape: &'a ListShape,
+    shape: &'a Arc<ListShape>,
     body: &'a Bytes,
     /// The form to ask for; none: as the caller did.
     accept: Option<HeaderValue>,
 }
 
 impl<'a> Asking<'a> {
-    fn new(job: &'a Job, shape: &'a ListShape, body: &'a Bytes) -> Result<Self, Problem> {
+    fn new(job: &'a Job, shape: &'a Arc<ListShape>, body: &'a Bytes) -> Result<Self, Problem> {
         let accept = shape.is_certain().then(|| accept::for_list(&job.head.headers));
         Ok(Self {
             job,
@@ -125,7 +145,7 @@ impl<'a> Asking<'a> {
         })
     }
 
-    async fn ask(&self, site: &SiteName, query: &str) -> (Given, Option<ListPage>) {
+    async fn ask(&self, site: &SiteName, query: &str) -> (Given, Option<Page>) {
         let job = self.job;
         if is_down(job, site) {
             let problem = Problem::new(
@@ -137,7 +157,6 @@ impl<'a> Asking<'a> {
                 visit: down_visit(site),
                 workflow: Vec::new(),
                 answer: Answer::Problem(problem),
-                _held: None,
             };
             return (given, None);
         }
@@ -202,7 +221,7 @@ pub(super) fn set_query(head: &mut request::Parts, query: &str) {
 }
 
 /// Reads an answer as a page of a list if it can be one; anything else stays as it is.
-async fn read_page(job: &Job, shape: &ListShape, attempt: Attempt) -> (Given, Option<ListPage>) {
+async fn read_page(job: &Job, shape: &Arc<ListShape>, attempt: Attempt) -> (Given, Option<Page>) {
     let Attempt {
         mut visit,
         workflow,
@@ -214,34 +233,31 @@ async fn read_page(job: &Job, shape: &ListShape, attempt: Attempt) -> (Given, Op
             response
         }
         answer => {
-            return (
-                Given {
-                    visit,
-                    workflow,
-                    answer,
-                    _held: None,
-                },
-                None,
-            );
+            let given = Given {
+                visit,
+                workflow,
+                answer,
+            };
+            return (given, None);
         }
     };
     let (mut head, body) = response.into_parts();
-    match collect(body, &job.core.gather_memory, job.core.limits(), &job.core.clock).await {
+    let read = match collect(body, &job.core.shared.memory, job.core.limits(), &job.core.clock).await {
         Ok((bytes, held)) => {
-            let mut page = shape.read(bytes.clone()).ok();
-            if let (Some(page), Some(places)) = (&mut page, head.extensions.remove::<Places>()) {
-                mark(job, page, &places);
-            }
-            let answer = Answer::Response(Response::from_parts(head, Body::full(bytes)));
-            (
-                Given {
-                    visit,
-                    workflow,
-                    answer,
-                    _held: Some(held),
-                },
-                page,
-            )
+            Reading::new(job, shape, &mut head, bytes, held)
+                .read(&job.core)
+                .await
+        }
+        Err(code) => Err(code),
+    };
+    let (answer, page) = match read {
+        Ok(Read::Page(page)) => (
+            Answer::Response(Response::from_parts(head, Body::Empty)),
+            Some(page),
+        ),
+        Ok(Read::Other(bytes, held)) => {
+            let body = kept(bytes, held);
+            (Answer::Response(Response::from_parts(head, body)), None)
         }
         Err(code) => {
             let detail = format!(
@@ -251,62 +267,37 @@ async fn read_page(job: &Job, shape: &ListShape, attempt: Attempt) -> (Given, Op
             );
             let problem = Problem::new(code, detail).at(&visit.site);
             visit.error = Some(code.as_str().to_owned());
-            (
-                Given {
-                    visit,
-                    workflow,
-                    answer: Answer::Problem(problem),
-                    _held: None,
-                },
-                None,
-            )
+            (Answer::Problem(problem), None)
         }
-    }
-}
-
-/// Says which items of a site's page are replicas, so that the merged list has each once.
-fn mark(job: &Job, page: &mut ListPage, places: &Places) {
-    let profile = &job.core.world.profile;
-    if let Some(address) = profile.address(&job.service.name, job.head.uri.path()) {
-        page.mark(&address, places.iter());
-    }
-}
-
-/// The versions of the sites' lists, where the list can be watched.
-fn versions(job: &Job, round: &Round<'_>, pages: &[Option<ListPage>]) -> Versions {
-    let mut versions = Versions::default();
-    let Some(shape) = job.list.as_ref().filter(|shape| shape.watch.is_some()) else {
-        return versions;
     };
-    for (fetch, page) in round.fetches().iter().zip(pages) {
-        if let Some(version) = page.as_ref().and_then(|page| shape.version_of(page)) {
-            versions.set(&fetch.site, &version);
-        }
-    }
-    versions
+    let given = Given {
+        visit,
+        workflow,
+        answer,
+    };
+    (given, page)
 }
 
-fn merged(job: &Job, round: &Round<'_>, given: Vec<Given>, pages: &[Option<ListPage>]) -> Done {
+async fn merged(job: &Job, merging: Merging, given: Vec<Given>) -> Done {
+    let merged = match merging.merge(&job.core).await {
+        Ok(merged) => merged,
+        Err(code) => return busy(code, given),
+    };
     let (mut answers, mut visits, mut workflow) = (Vec::new(), Vec::new(), Vec::new());
     for one in given {
         workflow.extend(one.workflow);
         answers.push(one.answer);
         visits.push(one.visit);
     }
-    let versions = versions(job, round, pages);
-    let Merged { body, parts, .. } = match round.merge(pages) {
-        Ok(merged) => merged,
-        Err(error) => {
+    let Written { body, parts, held } = match merged {
+        Ok(written) => written,
+        Err(problem) => {
             return Done {
                 visits,
                 workflow,
-                ..Done::problem(error.into())
+                ..Done::problem(problem)
             };
         }
-    };
-    let body = match &job.list {
-        Some(shape) => shape.with_versions(&body, &versions).unwrap_or(body),
-        None => body,
     };
     let mut complete = true;
     let mut told = Vec::new();
@@ -351,7 +342,7 @@ fn merged(job: &Job, round: &Round<'_>, given: Vec<Given>, pages: &[Option<ListP
     *response.body_mut() = if job.head.method == Method::HEAD {
         Body::Empty
     } else {
-        Body::full(body)
+        kept(body, held)
     };
     Done {
         answer: Answer::Response(response),

@@ -13,10 +13,10 @@ use std::{
     time::Duration,
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use cheops_glue::{ListShape, Versions};
 use cheops_net::Body;
-use cheops_types::{Outcome, SiteName, Visit};
+use cheops_types::{Code, Limit, Outcome, SiteName, Visit};
 use http::{
     HeaderValue, Response,
     header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH},
@@ -24,9 +24,14 @@ use http::{
 };
 use http_body::Frame;
 use http_body_util::BodyExt as _;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::{accept, is_down};
+use super::{
+    accept,
+    collect::Held,
+    is_down,
+    lines::{Lines, TooLong},
+};
 use crate::{
     attempt::Answer,
     execute::Done,
@@ -53,6 +58,15 @@ struct Watching {
     /// What each site is asked, with the ids that it knows.
     heads: BTreeMap<SiteName, request::Parts>,
     versions: RefCell<Versions>,
+    /// How much of events may wait for the caller, in bytes: few long ones or many short ones.
+    room: Arc<Semaphore>,
+}
+
+/// An event on its way to the caller, with its place in memory.
+struct Event {
+    line: Bytes,
+    /// None: it is over for all sites.
+    _place: Option<(Held, OwnedSemaphorePermit)>,
 }
 
 pub(super) async fn watch(job: &Job, shape: &Arc<ListShape>, sites: &[SiteName]) -> Done {
@@ -77,6 +91,7 @@ pub(super) async fn watch(job: &Job, shape: &Arc<ListShape>, sites: &[SiteName])
         job: job.look_alike(),
         shape: Arc::clone(shape),
         heads,
+        room: Arc::new(Semaphore::new(room_bytes(job))),
     });
     let begun = futures_util::future::join_all(sites.iter().map(|site| watching.begin(site))).await;
     let mut visits = Vec::new();
@@ -128,6 +143,12 @@ pub(super) async fn watch(job: &Job, shape: &Arc<ListShape>, sites: &[SiteName])
     }
 }
 
+/// As much as the longest event.
+fn room_bytes(job: &Job) -> usize {
+    let max = job.core.limits().watch_event_max_bytes;
+    max.clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize))
+}
+
 impl Watching {
     /// Asks a site for its changes.
     async fn begin(&self, site: &SiteName) -> (Visit, Answer) {
@@ -144,7 +165,7 @@ impl Watching {
     }
 
     /// Passes a site's events on until the caller has gone or the site has ended the stream.
-    async fn follow(self: Rc<Self>, site: SiteName, mut body: Option<Body>, events: mpsc::Sender<Bytes>) {
+    async fn follow(self: Rc<Self>, site: SiteName, mut body: Option<Body>, events: mpsc::Sender<Event>) {
         loop {
             if let Some(body) = body.take() {
                 match self.pass_on(&site, body, &events).await {
@@ -153,7 +174,11 @@ impl Watching {
                     Ended::Over => {
                         // What the others have said by now is passed on; then an empty piece ends it for all.
                         tokio::time::sleep(ENDING).await;
-                        let _ = events.send(Bytes::new()).await;
+                        let end = Event {
+                            line: Bytes::new(),
+                            _place: None,
+                        };
+                        let _ = events.send(end).await;
                         return;
                     }
                 }
@@ -170,9 +195,10 @@ impl Watching {
         }
     }
 
-    async fn pass_on(&self, site: &SiteName, mut body: Body, events: &mpsc::Sender<Bytes>) -> Ended {
-        let max = self.job.core.limits().replicated_answer_max_bytes;
-        let mut line = BytesMut::new();
+    async fn pass_on(&self, site: &SiteName, mut body: Body, events: &mpsc::Sender<Event>) -> Ended {
+        let core = &self.job.core;
+        let mut lines = Lines::new(core.limits().watch_event_max_bytes);
+        let mut held = Held::none(&core.shared.memory);
         loop {
             let frame = tokio::select! {
                 () = events.closed() => return Ended::Gone,
@@ -186,27 +212,71 @@ impl Watching {
                 }
                 Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
             };
-            line.extend_from_slice(&data);
-            while let Some(end) = line.iter().position(|byte| *byte == b'\n') {
-                let one = line.split_to(end + 1);
-                let marked = self
-                    .shape
-                    .mark_event(&one, site, &mut self.versions.borrow_mut())
-                    .map(|mut marked| {
-                        marked.push(b'\n');
-                        Bytes::from(marked)
-                    });
-                // What is no event passes as it is.
-                if events.send(marked.unwrap_or_else(|| one.freeze())).await.is_err() {
-                    return Ended::Gone;
+            lines.push(&data);
+            loop {
+                if let Err(code) = held.resize(lines.len(), core.limits()) {
+                    return cannot(site, code);
                 }
-            }
-            if line.len() > max {
-                tracing::warn!(%site, max, "a site's event is too long to be passed on");
-                return Ended::Over;
+                let line = match lines.next() {
+                    Ok(Some(line)) => line,
+                    Ok(None) => break,
+                    Err(TooLong) => {
+                        Limit::WatchEvent.hit();
+                        return cannot(site, Code::BodyTooLarge);
+                    }
+                };
+                let event = match self.event(site, line).await {
+                    Ok(event) => event,
+                    Err(code) => return cannot(site, code),
+                };
+                tokio::select! {
+                    () = events.closed() => return Ended::Gone,
+                    sent = self.send(event, events) => match sent {
+                        Ok(()) => {}
+                        Err(code) => return cannot(site, code),
+                    },
+                }
             }
         }
     }
+
+    /// A site's line as it is passed on.
+    async fn event(&self, site: &SiteName, line: Bytes) -> Result<Bytes, Code> {
+        let (shape, from, own) = (self.shape.clone(), site.clone(), line.clone());
+        // Only what this site says changes: the others go on meanwhile.
+        let mut versions = self.versions.borrow().clone();
+        let max_bytes = self.job.core.limits().watch_version_max_bytes;
+        let work = move || {
+            let marked = shape.mark_event(&own, &from, &mut versions, max_bytes);
+            (marked, versions)
+        };
+        let (marked, versions) = self.job.core.work(line.len(), work).await?;
+        if let Some(version) = versions.of(site) {
+            self.versions.borrow_mut().set(site, version);
+        }
+        // What is no event passes as it is.
+        Ok(marked.map_or(line, |mut marked| {
+            marked.push(b'\n');
+            Bytes::from(marked)
+        }))
+    }
+
+    /// Hands an event to the caller, once there is room for it. That the caller has gone is noticed elsewhere.
+    async fn send(&self, line: Bytes, events: &mpsc::Sender<Event>) -> Result<(), Code> {
+        let mut held = Held::none(&self.job.core.shared.memory);
+        held.grow(line.len(), self.job.core.limits())?;
+        let bytes = line.len().min(room_bytes(&self.job)) as u32;
+        let room = self.room.clone().acquire_many_owned(bytes).await;
+        let place = room.ok().map(|room| (held, room));
+        let _ = events.send(Event { line, _place: place }).await;
+        Ok(())
+    }
+}
+
+/// The stream ends, because there is no room for what a site says.
+fn cannot(site: &SiteName, code: Code) -> Ended {
+    tracing::warn!(%site, code = code.as_str(), "a site's event cannot be passed on; the stream ends");
+    Ended::Over
 }
 
 enum Ended {
@@ -220,7 +290,7 @@ enum Ended {
 
 /// The events of all sites, in the order in which they come.
 struct Events {
-    reading: mpsc::Receiver<Bytes>,
+    reading: mpsc::Receiver<Event>,
 }
 
 impl http_body::Body for Events {
@@ -232,8 +302,8 @@ impl http_body::Body for Events {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         self.reading.poll_recv(context).map(|event| {
-            let event = event.filter(|event| !event.is_empty())?;
-            Some(Ok(Frame::data(event)))
+            let line = event.map(|event| event.line).filter(|line| !line.is_empty())?;
+            Some(Ok(Frame::data(line)))
         })
     }
 }

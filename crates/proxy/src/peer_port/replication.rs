@@ -1,24 +1,21 @@
 //! What agents ask each other for replication's sake: messages, payloads, how an operation stands.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
+use bytes::{Bytes, BytesMut};
 use cheops_net::Body;
 use cheops_plan::Coordinator;
-use cheops_types::{Code, Problem, SiteName, headers};
+use cheops_types::{Code, Limit, Problem, SiteName, headers};
 use http::{
     HeaderValue, Method, Request, Response, StatusCode,
     header::{CONTENT_LENGTH, CONTENT_TYPE},
 };
 use http_body::Body as _;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
-use super::Payload;
+use super::{Payload, budget::Lease};
 use crate::{core::Core, operation};
-
-/// The longest message. Senders stay far below it: a batch ends at `ship_batch_max_bytes`, but one
-/// operation or one resource's state is never cut in two.
-const MESSAGE_MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// Answers what is meant for replication; none for any other path.
 pub(super) async fn handle(
@@ -67,28 +64,53 @@ async fn receive(
     }
     let (body, progress) = Body::from(request.into_body()).watch();
     let timeout_ms = core.limits().peer_timeout_ms;
-    let reading = Limited::new(body, MESSAGE_MAX_BYTES).collect();
-    let message = match core.clock.timeout_idle(timeout_ms, progress, reading).await {
-        Ok(Ok(message)) => message.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let detail = format!("a message may have {MESSAGE_MAX_BYTES} bytes at most");
-            return Err(Problem::new(Code::BodyTooLarge, detail));
-        }
-        Ok(Err(error)) => {
-            let detail = format!("the message of site `{peer}` broke off: {error}");
-            return Err(Problem::new(Code::BadRequest, detail));
-        }
-        Err(_) => {
-            let detail = format!("the message of site `{peer}` stood still for {timeout_ms} ms");
-            return Err(Problem::new(Code::BadRequest, detail));
-        }
+    let reading = pin!(read(core, peer, body));
+    let Ok(read) = core.clock.timeout_idle(timeout_ms, progress, reading).await else {
+        let detail = format!("the message of site `{peer}` stood still for {timeout_ms} ms");
+        return Err(Problem::new(Code::BadRequest, detail));
     };
+    // It is in memory until the engine has taken it.
+    let (message, _lease) = read?;
     let answer = coordinator.receive(peer, what, message).await?;
     let mut response = Response::new(Body::full(answer));
     if response.body().is_end_stream() {
         *response.status_mut() = StatusCode::NO_CONTENT;
     }
     Ok(response)
+}
+
+/// Reads a message within its own bound and that of all messages. Senders stay far below the first: a batch ends at
+/// `ship_batch_max_bytes`, but one operation or one resource's state is never cut in two.
+async fn read(core: &Core, peer: &SiteName, mut body: Body) -> Result<(Bytes, Lease), Problem> {
+    let limits = core.limits();
+    let mut lease = core.shared.messages.lease(peer, limits);
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            let detail = format!("the message of site `{peer}` broke off: {error}");
+            Problem::new(Code::BadRequest, detail)
+        })?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if whole.len() + data.len() > limits.peer_message_max_bytes {
+            Limit::PeerMessage.hit();
+            let detail = format!(
+                "a message may have {} bytes at most",
+                limits.peer_message_max_bytes
+            );
+            return Err(Problem::new(Code::BodyTooLarge, detail));
+        }
+        if !lease.grow(data.len(), limits) {
+            let detail = format!(
+                "site `{}` has too many messages of site `{peer}` and others in memory: send this one again",
+                core.world.site
+            );
+            return Err(Problem::new(Code::StoreBusy, detail).at(&core.world.site));
+        }
+        whole.extend_from_slice(&data);
+    }
+    Ok((whole.freeze(), lease))
 }
 
 fn payload(

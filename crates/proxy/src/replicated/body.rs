@@ -37,15 +37,11 @@ pub(super) async fn take(job: &Job, body: Body, need: Need) -> Result<WriteBody,
         }
     };
     let spooling = match within(job, body, |body| inline_or_spool(job, body, max)).await? {
-        Taken::Inline(bytes) if need == Need::Json && is_yaml(&job.head.headers) => {
-            return as_json(bytes).map(WriteBody::Inline);
-        }
-        Taken::Inline(bytes) => {
-            if need == Need::Json && is_form(&job.head.headers) {
-                check_form(&bytes)?;
-            }
+        Taken::Inline(bytes) if need == Need::Json => {
+            let bytes = readable(job, &job.head.headers, bytes).await?;
             return Ok(WriteBody::Inline(bytes));
         }
+        Taken::Inline(bytes) => return Ok(WriteBody::Inline(bytes)),
         Taken::Spooling(spooling) => spooling,
     };
     Limit::InlineBody.hit();
@@ -55,6 +51,45 @@ pub(super) async fn take(job: &Job, body: Body, need: Need) -> Result<WriteBody,
 enum Taken {
     Inline(Bytes),
     Spooling(Box<dyn Spooling>),
+}
+
+/// A body as JSON, whatever it is said to be.
+async fn readable(job: &Job, headers: &HeaderMap, bytes: Bytes) -> Result<Bytes, Problem> {
+    let (is_yaml, is_form) = (is_yaml(headers), is_form(headers));
+    if !is_yaml && !is_form {
+        return Ok(bytes);
+    }
+    let body_bytes = if is_yaml { yaml_bytes(&bytes) } else { bytes.len() };
+    let read = move || {
+        if is_form {
+            check_form(&bytes)?;
+        }
+        if is_yaml { as_json(bytes) } else { Ok(bytes) }
+    };
+    work(job, body_bytes, read).await
+}
+
+/// As how long a body in YAML counts. An alias can stand for much more than its own text: 2 KiB of them take as long as
+/// megabytes without.
+fn yaml_bytes(body: &[u8]) -> usize {
+    if body.contains(&b'*') {
+        usize::MAX
+    } else {
+        body.len()
+    }
+}
+
+/// Has a body worked on, here if it is short.
+pub(super) async fn work<T: Send + 'static>(
+    job: &Job,
+    body_bytes: usize,
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let done = job.core.work(body_bytes, work).await;
+    done.map_err(|code| {
+        let detail = "too many long bodies are being read: send it again; nothing executed";
+        Problem::new(code, detail)
+    })?
 }
 
 /// A document in YAML as one in JSON, in which names and ids are found.
@@ -78,14 +113,7 @@ pub(super) fn is_readable(headers: &HeaderMap) -> bool {
 pub(super) async fn json(job: &Job, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
     check_json(headers, &body)?;
     let bytes = whole(job, body).await?;
-    if is_form(headers) {
-        check_form(&bytes)?;
-    }
-    if is_yaml(headers) {
-        as_json(bytes)
-    } else {
-        Ok(bytes)
-    }
+    readable(job, headers, bytes).await
 }
 
 /// Reads a body that is kept in memory.
@@ -227,4 +255,15 @@ pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     };
     let kind = value.split(';').next().unwrap_or_default().trim();
     kind.eq_ignore_ascii_case("application/json") || kind.to_ascii_lowercase().ends_with("+json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_text_with_aliases_is_work_for_elsewhere() {
+        assert_eq!(yaml_bytes(b"a: [x]"), 6);
+        assert_eq!(yaml_bytes(b"a: &a [x]\nb: [*a, *a]"), usize::MAX);
+    }
 }

@@ -101,6 +101,9 @@ pub(crate) fn look(job: &mut Job, plan: &Plan) -> Result<(), Problem> {
     if core.shared.replication().is_none() || !(wants_replicas || concerns(&core, &job.service.name, path)) {
         return Ok(());
     }
+    if wants_replicas {
+        super::reading::check_path_of_set(&core, &job.service.name, &job.head)?;
+    }
     let mut concern = concern(&core, job)?;
     concern.container = cross::container(job)?;
     concern.answer = match (plan, job.caller) {

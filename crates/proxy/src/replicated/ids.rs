@@ -1,11 +1,14 @@
 //! Ids as callers see them, and as this site's services know them.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use cheops_plan::{Coordinator, Known, Presence, Standing};
-use cheops_types::Problem;
+use cheops_types::{Code, Limit, Limits, Problem};
 
-use crate::core::Core;
+use crate::Shared;
+
+/// What an id that is exchanged takes until the text is written anew, beside itself.
+const EXCHANGED_BYTES: usize = 64;
 
 /// Which way ids are translated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub(super) struct Translation<'a> {
     coordinator: &'a dyn Coordinator,
     /// A set that may be deleted by now, with its kind.
     own: Option<(&'a str, &'a Known)>,
+    /// What further ids may take. An id of one digit can become one of 36, so a text does not bound what it becomes.
+    room_bytes: Cell<usize>,
     trouble: RefCell<Trouble>,
 }
 
@@ -35,12 +40,13 @@ struct Trouble {
 
 impl<'a> Translation<'a> {
     /// None where nothing can be replicated.
-    pub(super) fn new(core: &'a Core, to: To) -> Option<Self> {
+    pub(super) fn new(shared: &'a Shared, limits: &Limits, to: To) -> Option<Self> {
         Some(Self {
             to,
-            presence: &core.shared.presence,
-            coordinator: &**core.shared.replication()?,
+            presence: &shared.presence,
+            coordinator: &**shared.replication()?,
             own: None,
+            room_bytes: Cell::new(limits.gather_body_max_bytes),
             trouble: RefCell::default(),
         })
     }
@@ -79,16 +85,32 @@ impl<'a> Translation<'a> {
     }
 }
 
+impl Translation<'_> {
+    /// Takes room for an id; false when there is none.
+    fn take(&self, id: &str) -> bool {
+        let left = self.room_bytes.get().checked_sub(EXCHANGED_BYTES + id.len());
+        let has_room = left.is_some();
+        self.room_bytes.set(left.unwrap_or(0));
+        if !has_room && self.trouble.borrow().failed.is_none() {
+            Limit::GatherBody.hit();
+            let detail = "the body has more ids of replicas than can be rewritten: ask for smaller pages";
+            self.trouble.borrow_mut().failed = Some(Problem::new(Code::BodyTooLarge, detail));
+        }
+        has_room
+    }
+}
+
 impl cheops_glue::Ids for Translation<'_> {
     fn map(&self, service: &str, kind: &str, id: &str, key: &str) -> Option<String> {
         let known = self.find(service, kind, id, key)?;
-        match (self.to, &known.local) {
-            (To::Shown, _) => Some(known.shown.to_string()),
-            (To::Local, Some(local)) => Some(local.to_string()),
+        let new = match (self.to, &known.local) {
+            (To::Shown, _) => &known.shown,
+            (To::Local, Some(local)) => local,
             (To::Local, None) => {
                 self.trouble.borrow_mut().missing = true;
-                None
+                return None;
             }
-        }
+        };
+        self.take(new).then(|| new.to_string())
     }
 }

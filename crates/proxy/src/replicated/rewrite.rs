@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use cheops_glue::{Address, Effect, MappedList, Own, Profile};
+use cheops_glue::{Effect, Own, Profile};
 use cheops_net::Body;
 use cheops_plan::Known;
 use cheops_types::{Code, Outcome, Problem, SiteName, VerbClass};
@@ -18,13 +18,14 @@ use super::{
     body::{self, is_identity, is_json},
     concern::AnswerIds,
     ids::{To, Translation},
-    places::Places,
+    shown::{Showing, Shown, answered},
     stream::{self, Read},
     unavailable,
 };
 use crate::{
+    Shared, World,
     attempt::{Answer, Attempt},
-    gather::collect,
+    gather::{collect, kept},
     job::Job,
 };
 
@@ -87,27 +88,50 @@ async fn request(job: &Job, site: &SiteName, head: &mut request::Parts, body: Bo
     if !address.rules().reads_request_body(&concern.effect) {
         return Ok(body);
     }
-    let Some(ids) = Translation::new(&job.core, direction(job, site)) else {
+    if job.core.shared.replication().is_none() {
         return Ok(body);
-    };
+    }
     let bytes = body::json(job, &head.headers, body).await?;
     let own = if job.verb == VerbClass::Create {
         Own::Keep
     } else {
         address.own_for(head.method.as_str())
     };
+    let (world, shared) = (job.core.world.clone(), job.core.shared.clone());
+    let (service, to) = (job.service.name.clone(), direction(job, site));
+    let body_bytes = bytes.len();
+    let map = move || map_request(&world, &shared, &service, &callers_path, own, to, bytes);
+    let mapped = body::work(job, body_bytes, map).await?;
+    head.headers
+        .insert(CONTENT_LENGTH, HeaderValue::from(mapped.len()));
+    Ok(Body::full(mapped))
+}
+
+/// The body of a request to this path, with other ids in it.
+fn map_request(
+    world: &World,
+    shared: &Shared,
+    service: &str,
+    path: &str,
+    own: Own<'static>,
+    to: To,
+    bytes: Bytes,
+) -> Result<Bytes, Problem> {
+    let address = world.profile.address(service, path);
+    let ids = Translation::new(shared, &world.limits, to);
+    let (Some(address), Some(ids)) = (address, ids) else {
+        return Ok(bytes);
+    };
     let mapped = address.map_body(&bytes, own, &ids).map_err(|error| {
         let detail = format!("the request's body is not JSON ({error}); nothing executed");
         Problem::new(Code::BodyUnsupported, detail)
     })?;
     let mapped = match mapped {
-        Cow::Borrowed(_) => bytes.clone(),
-        Cow::Owned(mapped) => Bytes::from(mapped),
+        Cow::Borrowed(_) => None,
+        Cow::Owned(mapped) => Some(Bytes::from(mapped)),
     };
-    check(job, &ids)?;
-    head.headers
-        .insert(CONTENT_LENGTH, HeaderValue::from(mapped.len()));
-    Ok(Body::full(mapped))
+    check(&world.site, &ids)?;
+    Ok(mapped.unwrap_or(bytes))
 }
 
 /// Puts a site's own ids in a request's path and query.
@@ -115,7 +139,7 @@ pub(crate) fn map_head(job: &Job, site: &SiteName, head: &mut request::Parts) ->
     let (Some(_), Some(target)) = (&job.concern, head.uri.path_and_query()) else {
         return Ok(());
     };
-    let Some(ids) = Translation::new(&job.core, direction(job, site)) else {
+    let Some(ids) = Translation::new(&job.core.shared, job.core.limits(), direction(job, site)) else {
         return Ok(());
     };
     let mapped = job
@@ -123,7 +147,7 @@ pub(crate) fn map_head(job: &Job, site: &SiteName, head: &mut request::Parts) ->
         .world
         .profile
         .map_path(&job.service.name, target.as_str(), Own::Map, &ids);
-    check(job, &ids)?;
+    check(job.here(), &ids)?;
     if mapped != target.as_str() {
         head.uri = Uri::try_from(mapped)
             .map_err(|_| Problem::new(Code::Internal, "a path with a replica's id is no path"))?;
@@ -131,7 +155,7 @@ pub(crate) fn map_head(job: &Job, site: &SiteName, head: &mut request::Parts) ->
     Ok(())
 }
 
-fn answer_ids(job: &Job) -> AnswerIds {
+pub(super) fn answer_ids(job: &Job) -> AnswerIds {
     let concern = job.concern.as_ref();
     concern.map_or(AnswerIds::Local, |concern| concern.answer)
 }
@@ -144,9 +168,9 @@ fn direction(job: &Job, site: &SiteName) -> To {
     if site == job.here() { To::Local } else { To::Shown }
 }
 
-fn check(job: &Job, ids: &Translation<'_>) -> Result<(), Problem> {
+fn check(here: &SiteName, ids: &Translation<'_>) -> Result<(), Problem> {
     if ids.check()? {
-        return Err(unavailable(job.here()));
+        return Err(unavailable(here));
     }
     Ok(())
 }
@@ -159,16 +183,18 @@ pub(super) async fn show(
     mut response: Response<Body>,
     own: Option<(&str, &Known)>,
 ) -> Result<Response<Body>, Problem> {
-    let Some(mut ids) = Translation::new(&job.core, To::Shown).filter(|_| shows_ids(job)) else {
+    let (core, limits) = (&job.core, job.core.limits());
+    let Some(mut ids) = Translation::new(&core.shared, limits, To::Shown).filter(|_| shows_ids(job)) else {
         return Ok(response);
     };
     if let Some((kind, known)) = own {
         ids = ids.with(kind, known);
     }
-    let profile = &job.core.world.profile;
+    let profile = &core.world.profile;
     show_urls(profile, &job.service.name, response.headers_mut(), &ids);
     ids.check()?;
-    if is_left_alone(job, path, &response) {
+    let acted = acted(job, &response);
+    if is_left_alone(job, path, acted) {
         return Ok(response);
     }
     if job.head.method == Method::HEAD {
@@ -178,113 +204,72 @@ pub(super) async fn show(
         }
         return Ok(response);
     }
-    let Some(address) = answered(job, path, &response) else {
-        return Ok(response);
-    };
-    if !is_readable(&response) {
+    if answered(profile, &job.service.name, path, acted).is_none() || !is_readable(&response) {
         return Ok(response);
     }
+    let showing = Showing::new(job, path, acted, own);
     let (mut head, body) = response.into_parts();
-    let core = &job.core;
     let read = if head.headers.contains_key(CONTENT_LENGTH) || body.size_hint().exact().is_some() {
-        let collected = collect(body, &core.gather_memory, core.limits(), &core.clock).await;
+        let collected = collect(body, &core.shared.memory, limits, &core.clock).await;
         collected.map(|(bytes, held)| Read::Whole(bytes, held))
     } else {
         stream::read(core, body).await
     };
-    let read = read.map_err(|code| {
-        let detail = format!(
-            "the answer of service `{}` cannot be read: {}",
-            job.service.name,
-            code.title()
-        );
-        Problem::new(code, detail).at(job.here()).of(&job.service.name)
-    })?;
-    let (bytes, _held) = match read {
+    let read = read.map_err(|code| unreadable(job, code))?;
+    let (bytes, held) = match read {
         Read::Whole(bytes, held) => (bytes, held),
         // Whoever watches wants each event as it comes.
         Read::Stream(body) => return Ok(Response::from_parts(head, body)),
     };
-    let list = job
-        .list
-        .as_ref()
-        .and_then(|shape| address.map_list(shape, bytes.clone(), &ids).ok());
-    let shown = match list {
-        Some(list) => {
-            if answer_ids(job) == AnswerIds::Told {
-                head.extensions.insert(places(job, &address, &list)?);
-            }
-            list.body
-        }
-        None => match address.map_body(&bytes, address.own_for(job.head.method.as_str()), &ids) {
-            Ok(Cow::Owned(shown)) => Bytes::from(shown),
-            // What is not JSON in spite of its type has no ids to rewrite.
-            Ok(Cow::Borrowed(_)) | Err(_) => bytes.clone(),
-        },
-    };
-    ids.check()?;
-    if shown != bytes {
+    let body_bytes = bytes.len();
+    let show = move || showing.run(bytes, held);
+    let shown = core.work(body_bytes, show).await;
+    let Shown {
+        body,
+        is_changed,
+        places,
+        held,
+    } = shown.map_err(|code| unreadable(job, code))??;
+    if let Some(places) = places {
+        head.extensions.insert(places);
+    }
+    if is_changed {
         for name in ABOUT_BYTES {
             head.headers.remove(name);
         }
     }
-    head.headers
-        .insert(CONTENT_LENGTH, HeaderValue::from(shown.len()));
-    Ok(Response::from_parts(head, Body::full(shown)))
+    head.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    Ok(Response::from_parts(head, kept(body, held)))
+}
+
+fn unreadable(job: &Job, code: Code) -> Problem {
+    let detail = format!(
+        "the answer of service `{}` cannot be read: {}",
+        job.service.name,
+        code.title()
+    );
+    Problem::new(code, detail).at(job.here()).of(&job.service.name)
 }
 
 /// Whether a body passes as it comes: it has no end, or nothing in it is another site's word for something here.
-fn is_left_alone(job: &Job, path: &str, response: &Response<Body>) -> bool {
+fn is_left_alone(job: &Job, path: &str, acted: Option<&str>) -> bool {
     let (profile, query) = (&job.core.world.profile, job.head.uri.query());
     if profile.is_stream(&job.service.name, path, query) {
         return true;
     }
     let is_merged = answer_ids(job) == AnswerIds::Told && job.list.is_some();
-    let address = answered(job, path, response);
+    let address = answered(profile, &job.service.name, path, acted);
     !is_merged && address.is_some_and(|address| !address.rules().exchanges_ids())
 }
 
-/// What an answer is about. That of an action is about the resource that acted, unless it made something.
-fn answered<'a>(job: &'a Job, path: &'a str, response: &Response<Body>) -> Option<Address<'a>> {
-    let (profile, service) = (&job.core.world.profile, &*job.service.name);
-    let concern = job.concern.as_ref();
-    let is_action = concern
-        .is_some_and(|concern| matches!(concern.effect, Effect::Action { .. } | Effect::Difference { .. }))
+/// The kind that an answer is about where it is not what the path says: that of an action is about the resource that
+/// acted, unless it made something.
+fn acted<'j>(job: &'j Job, response: &Response<Body>) -> Option<&'j str> {
+    let concern = job.concern.as_ref()?;
+    let is_action = matches!(concern.effect, Effect::Action { .. } | Effect::Difference { .. })
         && response.status() != StatusCode::CREATED
         && !response.headers().contains_key(LOCATION);
-    let kind = concern.and_then(|concern| concern.kind.as_deref());
-    let acted = || {
-        let mut within = profile.within(service, path).into_iter();
-        within.find(|address| Some(&*address.kind) == kind)
-    };
-    is_action
-        .then(acted)
-        .flatten()
-        .or_else(|| profile.address(service, path))
-}
-
-/// Which items of a list are replicas, and of which sites.
-fn places(job: &Job, address: &Address<'_>, list: &MappedList) -> Result<Places, Problem> {
-    let (core, mut places) = (&job.core, Places::default());
-    let (Some(shape), Some(coordinator)) = (&job.list, core.shared.replication()) else {
-        return Ok(places);
-    };
-    if list.replicas.is_empty() {
-        return Ok(places);
-    }
-    let Ok(page) = shape.read(list.body.clone()) else {
-        return Ok(places);
-    };
-    let documents: Vec<Option<&str>> = page.documents().collect();
-    for place in &list.replicas {
-        let document = documents.get(*place).copied().flatten();
-        if let Some((kind, id, key)) = document.and_then(|document| address.resource_in(document))
-            && let Some(known) = coordinator.find(address.service(), kind, &id, &key)?
-        {
-            places.add(*place, known.sites);
-        }
-    }
-    Ok(places)
+    concern.kind.as_deref().filter(|_| is_action)
 }
 
 /// Whether an answer has all of a resource or of a list, as text.

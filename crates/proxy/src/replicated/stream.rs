@@ -10,7 +10,6 @@ use cheops_net::{Body, BoxError};
 use cheops_types::{Code, Limit};
 use http_body::Frame;
 use http_body_util::BodyExt as _;
-use serde::de::IgnoredAny;
 
 use crate::{core::Core, gather::Held};
 
@@ -30,25 +29,26 @@ pub(super) enum Read {
 /// Reads an answer to its end, unless it turns out to have none.
 pub(super) async fn read(core: &Core, mut body: Body) -> Result<Read, Code> {
     let limits = core.limits();
-    let (mut whole, mut held) = (BytesMut::new(), Held::none(&core.gather_memory));
+    let (mut whole, mut held) = (BytesMut::new(), Held::none(&core.shared.memory));
+    let mut counting = Counting::default();
     let (mut looks, mut still_looks) = (0, 0);
     loop {
         let before = whole.len();
-        let reading = fill(core, &mut body, &mut whole, &mut held);
+        let reading = fill(core, &mut body, &mut whole, &mut counting, &mut held);
         match core.clock.timeout(LOOK_MS, reading).await {
             Ok(Ok(())) => return Ok(Read::Whole(whole.freeze(), held)),
             Ok(Err(code)) => return Err(code),
             Err(_) => looks += 1,
         }
         still_looks = if whole.len() == before { still_looks + 1 } else { 0 };
-        let is_stream = match documents(&whole) {
+        let is_stream = match counting.documents {
             Documents::None => looks >= SILENT_LOOKS,
             Documents::Part => false,
             Documents::One => still_looks > 0,
             Documents::More => true,
         };
         if is_stream {
-            let front = Some(whole.freeze());
+            let front = Some((whole.freeze(), held));
             return Ok(Read::Stream(Body::other(Fronted { front, rest: body })));
         }
         if still_looks * LOOK_MS >= limits.peer_timeout_ms {
@@ -59,7 +59,13 @@ pub(super) async fn read(core: &Core, mut body: Body) -> Result<Read, Code> {
 }
 
 /// Takes what comes until the body ends; can be left at any time.
-async fn fill(core: &Core, body: &mut Body, whole: &mut BytesMut, held: &mut Held) -> Result<(), Code> {
+async fn fill(
+    core: &Core,
+    body: &mut Body,
+    whole: &mut BytesMut,
+    counting: &mut Counting,
+    held: &mut Held,
+) -> Result<(), Code> {
     let limits = core.limits();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| Code::PeerFailed)?.into_data() else {
@@ -67,12 +73,13 @@ async fn fill(core: &Core, body: &mut Body, whole: &mut BytesMut, held: &mut Hel
         };
         held.take(data.len(), whole.len(), limits)?;
         whole.extend_from_slice(&data);
+        counting.push(&data);
     }
     Ok(())
 }
 
 /// What a text has so far.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Documents {
     None,
     /// The beginning of one, or something else.
@@ -82,21 +89,71 @@ enum Documents {
     More,
 }
 
-fn documents(text: &[u8]) -> Documents {
-    let mut values = serde_json::Deserializer::from_slice(text).into_iter::<IgnoredAny>();
-    match values.next() {
-        None => Documents::None,
-        Some(Err(_)) => Documents::Part,
-        Some(Ok(_)) => match values.next() {
-            None => Documents::One,
-            Some(_) => Documents::More,
-        },
+/// Counts the documents of a text as it comes, objects and arrays. Each byte is looked at once, and nothing is checked
+/// but where a document ends: what is no document is none whatever it is taken for.
+struct Counting {
+    documents: Documents,
+    depth: usize,
+    is_text: bool,
+    is_escaped: bool,
+    #[cfg(test)]
+    looked_at: usize,
+}
+
+impl Default for Counting {
+    fn default() -> Self {
+        Self {
+            documents: Documents::None,
+            depth: 0,
+            is_text: false,
+            is_escaped: false,
+            #[cfg(test)]
+            looked_at: 0,
+        }
+    }
+}
+
+impl Counting {
+    fn push(&mut self, data: &[u8]) {
+        for byte in data {
+            #[cfg(test)]
+            {
+                self.looked_at += 1;
+            }
+            match self.documents {
+                Documents::None | Documents::One if byte.is_ascii_whitespace() => {}
+                Documents::None => {
+                    self.documents = Documents::Part;
+                    self.inside(*byte);
+                }
+                Documents::Part => self.inside(*byte),
+                Documents::One => self.documents = Documents::More,
+                Documents::More => return,
+            }
+        }
+    }
+
+    fn inside(&mut self, byte: u8) {
+        match byte {
+            _ if self.is_escaped => self.is_escaped = false,
+            b'\\' => self.is_escaped = self.is_text,
+            b'"' => self.is_text = !self.is_text,
+            _ if self.is_text => {}
+            b'{' | b'[' => self.depth += 1,
+            b'}' | b']' => {
+                self.depth = self.depth.saturating_sub(1);
+                if self.depth == 0 {
+                    self.documents = Documents::One;
+                }
+            }
+            _ => {}
+        }
     }
 }
 
 /// A body with what was already read of it in front.
 struct Fronted {
-    front: Option<Bytes>,
+    front: Option<(Bytes, Held)>,
     rest: Body,
 }
 
@@ -108,8 +165,8 @@ impl http_body::Body for Fronted {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match self.front.take().filter(|front| !front.is_empty()) {
-            Some(front) => Poll::Ready(Some(Ok(Frame::data(front)))),
+        match self.front.take().filter(|(front, _)| !front.is_empty()) {
+            Some((front, _)) => Poll::Ready(Some(Ok(Frame::data(front)))),
             None => Pin::new(&mut self.rest).poll_frame(cx),
         }
     }
@@ -129,8 +186,27 @@ mod tests {
             ("{\"id\":1}\n", Documents::One),
             ("{\"id\":1}\n{\"id\"", Documents::More),
             ("{\"id\":1}{\"id\":2}", Documents::More),
+            (r#"{"a":"}\\\"}","b":["#, Documents::Part),
+            (r#"[{"a":"]\\"}] "#, Documents::One),
         ] {
-            assert_eq!(documents(text.as_bytes()), expect, "{text}");
+            for piece in 1..=text.len().max(1) {
+                let mut counting = Counting::default();
+                for piece in text.as_bytes().chunks(piece) {
+                    counting.push(piece);
+                }
+                assert_eq!(counting.documents, expect, "{text}");
+            }
         }
+    }
+
+    /// What had come was read again with every look: a long answer that comes slowly took more from look to look.
+    #[test]
+    fn what_comes_slowly_is_looked_at_once() {
+        let (mut counting, pieces) = (Counting::default(), 1000);
+        for _ in 0..pieces {
+            counting.push(b"[\"something\"");
+            assert_eq!(counting.documents, Documents::Part);
+        }
+        assert_eq!(counting.looked_at, pieces * b"[\"something\"".len());
     }
 }

@@ -34,6 +34,12 @@ impl Answer {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// The code of Cheops' own error; empty where it is none.
+    pub(crate) fn code(&self) -> String {
+        let problem: serde_json::Value = serde_json::from_str(&self.body).unwrap_or_default();
+        problem["code"].as_str().unwrap_or_default().to_owned()
+    }
+
     pub(crate) fn receipt(&self) -> Receipt {
         Receipt::parse(self.header("cheops-receipt").expect("a receipt")).unwrap()
     }

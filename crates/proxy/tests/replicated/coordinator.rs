@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     io,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, mpsc},
 };
 
 use bytes::Bytes;
@@ -18,6 +18,14 @@ use super::sites::site;
 pub(crate) struct Fake {
     pub(crate) presence: Arc<Presence>,
     state: Arc<Mutex<State>>,
+    gate: Mutex<Option<Gate>>,
+}
+
+/// Where whoever looks for this id waits.
+struct Gate {
+    id: String,
+    reached: mpsc::Sender<()>,
+    open: mpsc::Receiver<()>,
 }
 
 #[derive(Default)]
@@ -45,6 +53,15 @@ impl Fake {
         };
         let set = (service.to_owned(), kind.to_owned(), known);
         self.state.lock().unwrap().sets.push(set);
+    }
+
+    /// Makes the next look for this id wait: it is told when somebody does, and the other end lets it go on.
+    pub(crate) fn hold(&self, id: &str) -> (mpsc::Receiver<()>, mpsc::Sender<()>) {
+        let (reached, is_reached) = mpsc::channel();
+        let (opener, open) = mpsc::channel();
+        let id = id.to_owned();
+        *self.gate.lock().unwrap() = Some(Gate { id, reached, open });
+        (is_reached, opener)
     }
 
     pub(crate) fn reply(&self, reply: Reply) {
@@ -91,6 +108,11 @@ impl Coordinator for Fake {
     }
 
     fn find(&self, service: &str, kind: &str, id: &str, _: &str) -> Result<Option<Known>, Problem> {
+        let gate = self.gate.lock().unwrap().take_if(|gate| gate.id == id);
+        if let Some(Gate { reached, open, .. }) = gate {
+            let _ = reached.send(());
+            let _ = open.recv();
+        }
         let state = self.state.lock().unwrap();
         let found = state.sets.iter().find(|(in_service, of_kind, known)| {
             let is_it = &*known.meta == id || known.local.as_deref() == Some(id);

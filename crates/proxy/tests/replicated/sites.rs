@@ -60,6 +60,15 @@ pub(crate) fn one(react: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Si
 }
 
 pub(crate) fn start(names: &[&str], profile: &Arc<Profile>, reactions: Vec<Reaction>) -> Vec<Site> {
+    start_within(&Limits::default(), names, profile, reactions)
+}
+
+pub(crate) fn start_within(
+    limits: &Limits,
+    names: &[&str],
+    profile: &Arc<Profile>,
+    reactions: Vec<Reaction>,
+) -> Vec<Site> {
     let validity = Validity::days(ISSUED_UNIX_S, 36_500);
     let ca = MeshCa::create(validity).unwrap();
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -76,12 +85,13 @@ pub(crate) fn start(names: &[&str], profile: &Arc<Profile>, reactions: Vec<React
             let issued = ca.issue(&site(name), validity).unwrap();
             let (ca, cert, key) = (ca.to_pem().certificate, issued.certificate, issued.key);
             let mesh = MeshTls::new(&site(name), ca.as_bytes(), cert.as_bytes(), key.as_bytes()).unwrap();
-            begin(name, &peers, port, mesh, profile.clone(), react)
+            begin(limits, name, &peers, port, mesh, profile.clone(), react)
         })
         .collect()
 }
 
 fn begin(
+    limits: &Limits,
     name: &str,
     peers: &[(SiteName, String)],
     peer_port: TcpListener,
@@ -98,11 +108,11 @@ fn begin(
             tls: None,
             http: UpstreamHttp::Http1,
         },
+        is_offered: true,
         vouched: None,
         vouch: Vec::new(),
     };
     let tls = mesh.server().unwrap();
-    let limits = Limits::default();
     let world = World {
         site: site(name),
         sites: peers.iter().map(|(site, _)| site.clone()).collect(),
@@ -113,6 +123,8 @@ fn begin(
             .cloned()
             .collect(),
         unbelieved: Vec::new(),
+        withheld: HashMap::new(),
+        hedged_freely: Vec::new(),
         mesh: Some(mesh),
         profile,
         limits: limits.clone(),
@@ -136,7 +148,8 @@ fn begin(
             id,
             listener,
             tls,
-            options: ServeOptions::for_clients(&limits),
+            options: ServeOptions::for_clients(limits),
+            exempt: Arc::new([]),
             tag: Arc::new(Tag {
                 role,
                 service: (role != Role::Peer).then(|| ServiceName::new("A").unwrap()),

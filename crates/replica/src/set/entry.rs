@@ -22,6 +22,12 @@ pub struct Entry {
     /// Its payload is not here yet: until it is, the operation does not count as held here.
     #[serde(default)]
     pub bare: bool,
+    /// An attempt without a result may have left its effect, although it counts as not executed.
+    #[serde(default)]
+    pub doubted: bool,
+    /// Attempts that were sent and got no answer, since it was last begun or retried.
+    #[serde(default)]
+    pub silent: u32,
 }
 
 impl Entry {
@@ -35,6 +41,8 @@ impl Entry {
             tries: 0,
             said: None,
             bare: false,
+            doubted: false,
+            silent: 0,
         }
     }
 
@@ -56,6 +64,11 @@ impl Entry {
             State::Done(Outcome::Refused { status }) => status,
             _ => 0,
         }
+    }
+
+    /// Whether the application here has its effect, or may have it.
+    pub(crate) fn may_have_executed(&self) -> bool {
+        self.has_executed() || self.doubted
     }
 
     /// Whether the application here has seen its effect, so that a late operation must mind it.
@@ -80,7 +93,8 @@ pub enum Why {
     Retry {
         status: Option<u16>,
     },
-    /// The application does not let it; tried again slowly.
+    /// The application does not let it; tried again slowly. With status 0 it gave no answer too often, and is not tried
+    /// again by itself ([`Why::SPENT`]).
     Blocked {
         status: u16,
     },
@@ -90,6 +104,11 @@ pub enum Why {
     /// It may have executed: that is found out, or an operator must say. Only told: at the site itself the job says
     /// so.
     InDoubt,
+}
+
+impl Why {
+    /// An execution that got no answer too often: it may be what ends its application.
+    pub const SPENT: Self = Self::Blocked { status: 0 };
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

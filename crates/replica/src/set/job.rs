@@ -1,5 +1,6 @@
 //! The one execution that a set may have under way at a site.
 
+use cheops_types::SiteName;
 use serde::{Deserialize, Serialize};
 
 use crate::{Conditions, Degraded, Digest, OpId, Operation, Recognise, Secret, Token, Vector};
@@ -17,6 +18,12 @@ pub struct Job {
     /// How often its doubt was left open for what the others may know of it.
     #[serde(default)]
     pub waited: u32,
+    /// Its doubt ended much later than it should have, by the clock, and was begun anew.
+    #[serde(default)]
+    pub overslept: bool,
+    /// Attempts that were sent and got no answer.
+    #[serde(default)]
+    pub silent: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +97,13 @@ pub struct Install {
     /// Why the replica that it was read from was not what it should be: then this one is not either.
     #[serde(default)]
     pub degraded: Option<Degraded>,
+    /// Whose word it is. Unlike an operation, a state is signed by nobody. None where no other site is believed: the
+    /// replica of a resource that is deleted goes.
+    #[serde(default)]
+    pub source: Option<SiteName>,
+    /// Attempts that were sent and got no answer.
+    #[serde(default)]
+    pub silent: u32,
 }
 
 impl Install {
@@ -107,6 +121,8 @@ impl Install {
             until_ms: 0,
             said: None,
             degraded: None,
+            source: None,
+            silent: 0,
         }
     }
 }

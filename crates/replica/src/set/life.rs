@@ -49,6 +49,13 @@ impl Set {
         }
     }
 
+    /// The first operation that is to be executed again, unless a known delete takes it away before.
+    pub(crate) fn next_again(&self) -> Option<&Entry> {
+        let deletes = self.known_deletes();
+        let mut again = self.log.values().filter(|entry| entry.redo);
+        again.find(|entry| !self.is_covered_by(&deletes, &entry.op))
+    }
+
     /// Whether deletes that have executed here have left nothing of an operation that has its outcome.
     pub(crate) fn is_covered(&self, op: &Operation) -> bool {
         self.is_covered_by(&[], op)

@@ -41,14 +41,19 @@ impl Set {
             promise_ms: self.promise_ms,
             promise_tries: self.promise_tries,
             division: self.division.clone(),
+            fenced: self.fenced.clone(),
             install: self.install.clone(),
+            renewal: self.renewal,
             check: self.check,
             compare_ms: self.compare_ms,
             compare_tries: self.compare_tries,
             digest_ms: self.digest_ms,
             digest: self.digest.clone(),
             repair: self.repair.clone(),
+            reopens: self.reopens.clone(),
             orphaned_ms: self.orphaned_ms,
+            executions_spent: self.executions_spent,
+            yielded: self.yielded,
         }
     }
 

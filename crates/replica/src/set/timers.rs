@@ -10,8 +10,11 @@ impl Set {
         let retry_ms = now_ms.saturating_add(tuning.retry_max_ms.max(tuning.blocked_retry_ms));
         let resend_ms = now_ms.saturating_add(tuning.resend_max_ms);
         self.compare_ms = self.compare_ms.min(resend_ms);
+        self.promise_ms = self.promise_ms.min(retry_ms);
         for peer in self.peers.values_mut() {
             peer.resend_ms = peer.resend_ms.min(resend_ms);
+            // A word of a time that has not come yet would count for all that is asked until then.
+            peer.heard_ms = peer.heard_ms.min(now_ms);
         }
         self.orphaned_ms = self.orphaned_ms.map(|since_ms| since_ms.min(now_ms));
         if let Some(install) = &mut self.install {

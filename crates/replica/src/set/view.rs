@@ -6,7 +6,8 @@ use cheops_types::{Share, SiteName};
 
 use super::{Entry, Install, Job, Record, Set, Standing, Work};
 use crate::{
-    Conflict, Degraded, Draft, LocalId, Member, OpId, Operation, Peer, Phase, State, Token, Vector, Why,
+    Conflict, Degraded, Draft, LocalId, Member, OpId, Operation, Peer, Phase, Presence, State, Token, Vector,
+    Why,
 };
 
 /// How an operation stands at the sites of its set, as far as this site knows.
@@ -75,6 +76,16 @@ impl Set {
         self.deleted.is_some()
     }
 
+    /// Whether it is ready for operations of other sets that refer to it, at this site.
+    pub fn presence(&self) -> Presence {
+        match self.standing {
+            Standing::Left | Standing::Expelled => Presence::Uninvolved,
+            Standing::Member if self.is_deleted() => Presence::Gone,
+            Standing::Member if self.local.is_some() => Presence::Here,
+            Standing::Member => Presence::Pending,
+        }
+    }
+
     /// When it was deleted, by the clock of whoever wrote last; none while it is not.
     pub fn deleted_ms(&self) -> Option<u64> {
         self.deleted.as_ref().map(|_| self.time.millis)
@@ -129,6 +140,11 @@ impl Set {
     /// How many conflicts this site has dropped because there were too many.
     pub fn conflicts_dropped(&self) -> u64 {
         self.conflicts_dropped
+    }
+
+    /// How many executions this site has stopped sending because they got no answer too often.
+    pub fn executions_spent(&self) -> u64 {
+        self.executions_spent
     }
 
     /// Writes that this site has accepted and not begun.
@@ -210,6 +226,9 @@ impl Set {
 
     /// When the set wants [`crate::Event::Wake`], on this site's wall clock.
     pub fn wake_at_ms(&self, here: &SiteName, ahead_max_ms: u64) -> Option<u64> {
+        if self.fenced.is_some() {
+            return None;
+        }
         let job = self.job.as_ref().and_then(|job| match job.phase {
             Phase::Doubt { until_ms } => Some(until_ms),
             _ => None,
@@ -217,11 +236,13 @@ impl Set {
         // Only what could begin then: waking for what waits for something else would never end.
         let is_free = self.job.is_none() && self.standing == Standing::Member;
         let install = self.install.as_ref().filter(|_| is_free);
-        let redo = self.log.values().find(|entry| entry.redo);
+        let redo = self.next_again();
         let entries = self.log.values().filter_map(|entry| match entry.state {
             _ if !is_free || install.is_some() => None,
             _ if redo.is_some_and(|redo| redo.op.rank() <= entry.op.rank()) => None,
             _ if !self.done.covers(&entry.op.after) || !self.done.precedes(&entry.op.id) => None,
+            // What was sent too often without an answer waits for an operator.
+            state if state == State::Waiting(Why::SPENT) => None,
             State::Waiting(Why::Quarantined) => Some(entry.op.time.millis.saturating_sub(ahead_max_ms)),
             State::Waiting(Why::Retry { .. } | Why::Blocked { .. } | Why::NeedsCredentials) => {
                 Some(entry.until_ms)

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use cheops_types::{SiteName, Stamp};
 
-use super::Step;
+use super::{Step, sane::SEQ_MAX};
 use crate::{
-    Answer, Draft, Effect, Entry, Job, OpId, Operation, Outcome, Phase, Reason, Request, Secret, Standing,
-    State, Token, Vector, Verb, Work,
+    Answer, Author, Draft, Effect, Entry, Job, OpId, Operation, Outcome, Phase, Reason, Request, Secret,
+    Standing, State, Token, Vector, Verb, Work,
 };
 
 impl Step<'_> {
@@ -92,9 +92,13 @@ impl Step<'_> {
         let Some(mut draft) = self.set.queue.remove(at) else {
             return false;
         };
+        let Some(id) = self.next_id() else {
+            self.answer(draft.token, Answer::NotHere(Reason::InDoubt));
+            return true;
+        };
         let conditions = draft.conditions.take();
         let (promised, remakes) = (draft.promised, draft.remakes);
-        let (op, credential) = self.record(draft);
+        let (op, credential) = self.record(id, draft);
         if op.verb.is_for_application() {
             let work = Work::Accept {
                 op: Box::new(op),
@@ -114,13 +118,16 @@ impl Step<'_> {
         true
     }
 
-    /// Whether a write is passed over for now. Nobody else takes over what was promised: it waits where others
-    /// are told to go elsewhere, and does not hold them up.
+    /// Whether a write is passed over for now. A set begins with a create. And nobody else takes over what was promised:
+    /// it waits where others are told to go elsewhere, and does not hold them up.
     fn must_wait(&self, draft: &Draft) -> bool {
         let is_birth = self.set.held.is_empty();
         let is_create = matches!(draft.verb, Verb::Create(_));
-        let has_no_replica =
-            !is_birth && !is_create && self.set.local.is_none() && self.set.deleted.is_none();
+        if is_birth && !is_create {
+            // Of a set that begins with something else, the other sites could make nothing. It goes when the create does.
+            return true;
+        }
+        let has_no_replica = !is_create && self.set.local.is_none() && self.set.deleted.is_none();
         draft.promised
             && (self.set.promise_ms > self.now_ms() || draft.verb.is_for_application() && has_no_replica)
     }
@@ -155,8 +162,7 @@ impl Step<'_> {
     }
 
     /// Makes an operation of a draft: it comes after everything that has executed here.
-    pub(super) fn record(&mut self, draft: Draft) -> (Operation, Option<Secret>) {
-        let id = self.next_id();
+    pub(super) fn record(&mut self, id: OpId, draft: Draft) -> (Operation, Option<Secret>) {
         let mut verb = draft.verb;
         if let Verb::Join { site, stay } = &mut verb {
             let next = self
@@ -188,10 +194,27 @@ impl Step<'_> {
         (op, draft.credential)
     }
 
-    fn next_id(&self) -> OpId {
-        let author = self.set.author(self.site);
-        let seq = self.set.held.last(&author) + 1;
-        OpId { author, seq }
+    /// The number of what this site writes next.
+    ///
+    /// ```text
+    /// paris has executed 3 of its own numbers. Its store was set back before, and a peer brings back 4 and 5,
+    /// which wait here; then all sites confirm that nothing was set back, although one of them knows better
+    /// ```
+    ///
+    /// Nothing can be number 6 before 4 and 5 have executed. The numbers of this start of the agent are free: nobody
+    /// can have brought any of them. None where even these are not.
+    pub(super) fn next_id(&self) -> Option<OpId> {
+        let usual = self.set.author(self.site);
+        let anew = Author {
+            incarnation: self.site.start(),
+            ..usual.clone()
+        };
+        [usual, anew].into_iter().find_map(|author| {
+            let last = self.set.held.last(&author);
+            let is_free = last == self.set.done.last(&author) && last < SEQ_MAX;
+            let seq = last.checked_add(1).filter(|_| is_free)?;
+            Some(OpId { author, seq })
+        })
     }
 
     /// Later than everything that has executed here. A clock that was ahead, here or elsewhere, when something
@@ -212,14 +235,21 @@ impl Step<'_> {
     ) {
         if let Some(twin) = self
             .set
-            .twin(&op)
+            .brought_back(&op)
             .map(|entry| (entry.op.id.clone(), entry.is_done()))
         {
             return self.accepted_before(&op, twin, status, answered);
         }
         // A store that does not know how it ended is younger than it.
         op.age = self.site.next_age();
-        let next = self.next_id();
+        let Some(next) = self.next_id() else {
+            // It has executed and cannot be an operation of the set. The comparison finds what it left here.
+            self.set.want_comparison();
+            let status = Some(status);
+            return if !answered {
+                self.answer(op.token, Answer::Unknown { status });
+            };
+        };
         if op.id != next {
             // The agent has started since, or the others have brought back what this store had forgotten, under the
             // same number: nobody has heard of this one yet.
@@ -391,13 +421,17 @@ impl Step<'_> {
 
     pub(super) fn start(&mut self, work: Work) {
         let ticket = self.site.ticket();
+        // An operator has it tried again, and an attempt of before may have made something.
+        let tries = u32::from(self.may_have_made(&work));
         self.set.job = Some(Job {
             ticket,
             work,
             phase: Phase::Running,
-            tries: 0,
+            tries,
             over: false,
             waited: 0,
+            overslept: false,
+            silent: 0,
         });
         self.run();
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::Step;
 use crate::{
-    Answer, Birth, Context, Draft, Effect, Footprint, LocalId, MetaId, Outcome, Recognise, Request, Set,
-    Site, Token, Verb,
+    Answer, Birth, Context, Draft, Effect, Footprint, LocalId, MetaId, OpId, Outcome, Recognise, Request,
+    Set, Site, Token, Verb,
 };
 
 /// Begins a set with a resource that this site's application already has. The set has this site alone,
@@ -25,19 +25,25 @@ pub fn adopt(
     set.begun = site.start();
     let mut step = Step::new(site, &mut set, context);
     // Its create is a record only: it is stable at once, so no other site ever gets to see it.
-    let (op, _) = step.record(Draft {
-        token,
-        verb: Verb::Create(Box::new(birth)),
-        touches: Footprint::Whole,
-        recognise,
-        needs: Vec::new(),
-        request: Request::nothing(),
-        conditions: None,
-        credential: None,
-        promised: false,
-        remakes: false,
-    });
-    let id = op.id.clone();
+    let id = OpId {
+        author: step.set.author(step.site),
+        seq: 1,
+    };
+    let (op, _) = step.record(
+        id.clone(),
+        Draft {
+            token,
+            verb: Verb::Create(Box::new(birth)),
+            touches: Footprint::Whole,
+            recognise,
+            needs: Vec::new(),
+            request: Request::nothing(),
+            conditions: None,
+            credential: None,
+            promised: false,
+            remakes: false,
+        },
+    );
     step.insert(op, None);
     step.set.local = Some(local);
     step.conclude(&id, Outcome::Installed);

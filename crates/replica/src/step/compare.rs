@@ -18,7 +18,7 @@
 use cheops_types::SiteName;
 
 use super::Step;
-use crate::{Content, Digest, Install, Operation, Outcome, State, Vector, Verb, Want};
+use crate::{Content, Digest, Install, Operation, Outcome, State, Vector, Verb, Want, set::Repair};
 
 impl Step<'_> {
     /// This replica's digest is known. Whoever asked for it hears it.
@@ -56,6 +56,11 @@ impl Step<'_> {
         let is_old = self.now_ms().saturating_sub(self.set.digest_ms) > self.context.tuning.resend_max_ms;
         if asks && is_old {
             self.set.digest = None;
+        }
+        if asks && self.reference().as_ref() == Some(self.here()) {
+            // Whoever asks is content with this one's word. It may be the last that knows of a reason to compare them all:
+            // who was the reference when that came up need not be it any more.
+            self.set.want_comparison();
         }
         if self.own_digest().is_none() {
             self.set.peer(from).asks_digest |= asks;
@@ -100,7 +105,8 @@ impl Step<'_> {
             return;
         };
         if reference != *self.here() {
-            if self.digest_of(&reference) == Some(&mine) {
+            // Equal to a degraded one, it lacks what that lacks.
+            if self.digest_of(&reference) == Some(&mine) && self.is_good(&reference) {
                 self.has_come_to_the_same();
             }
             return;
@@ -212,7 +218,9 @@ impl Step<'_> {
                 self.compared().into_iter().filter(open).collect()
             }
             Some(reference) => {
-                let is_settled = agrees(&reference)
+                // Two that are degraded alike prove nothing: what makes the reference good makes this one good.
+                let are_good = self.set.degraded.is_none() || self.is_good(&reference);
+                let is_settled = agrees(&reference) && are_good
                     || self.digest_of(&reference).is_some_and(|wanted| {
                         self.set.degraded.is_some() && self.is_beyond_repair(Some(wanted))
                     });
@@ -225,6 +233,11 @@ impl Step<'_> {
     pub(super) fn is_verified_by(&self, site: &SiteName) -> bool {
         let mine = self.own_digest();
         mine.is_some() && self.digest_of(site) == mine
+    }
+
+    /// Whether a member has read its replica since the last operation.
+    pub(super) fn was_read_at(&self, site: &SiteName) -> bool {
+        self.digest_of(site).is_some()
     }
 
     /// Goes on with a comparison that is wished for: tells the digest, again and again, until all has been compared.
@@ -249,6 +262,12 @@ impl Step<'_> {
     pub(super) fn postpone_comparison(&mut self) {
         self.set.compare_ms = self.now_ms() + self.context.tuning.resend_ms(self.set.compare_tries);
         self.set.compare_tries = self.set.compare_tries.saturating_add(1);
+    }
+
+    /// Whether another member's replica is what it should be, by its own word.
+    fn is_good(&self, site: &SiteName) -> bool {
+        let peer = self.set.peers.get(site);
+        peer.is_some_and(|peer| peer.degraded.is_none())
     }
 
     /// The site that accepted the last operation; if it has no replica, or one that lacks what it refused, the
@@ -281,9 +300,14 @@ impl Step<'_> {
         if !is_due || self.reference().as_ref() != Some(from) {
             return;
         }
-        let Some(mine) = self.own_digest() else {
+        let (Some(mine), Some(told)) = (self.own_digest(), self.digest_of(from)) else {
+            // Nobody here has found that the two differ: they are compared first.
             return self.set.want_comparison();
         };
+        if told == mine && mine != digest {
+            // It has changed since it was found to be the same. Its word on that comes again, if it is so.
+            return self.set.want_comparison();
+        }
         if mine == digest {
             // It was sent before a repair that has made the two the same.
             return self.has_come_to_the_same();
@@ -295,11 +319,12 @@ impl Step<'_> {
         }
         self.set.install = Some(Install {
             wanted: Some(digest.clone()),
+            source: Some(from.clone()),
             ..self.repair(at.clone(), Some(state))
         });
     }
 
-    /// Whether this replica took the state already and is what it was after that: to set it again would
+    /// Whether this replica took the state already, more than once, and is what it was after that: to set it again would
     /// change nothing, for ever. The reference may be another one by now, with another state (`wanted`): that was
     /// not tried yet.
     fn is_beyond_repair(&self, wanted: Option<&Digest>) -> bool {
@@ -307,7 +332,7 @@ impl Step<'_> {
             .set
             .repair
             .as_ref()
-            .filter(|repair| repair.at == self.set.done)
+            .filter(|repair| repair.at == self.set.done && repair.times >= Repair::TIMES_MAX)
             .filter(|repair| wanted.is_none() || repair.wanted.is_none() || repair.wanted.as_ref() == wanted);
         repaired
             .and_then(|repair| repair.digest.as_ref())
@@ -338,9 +363,22 @@ impl Step<'_> {
 
     /// Goes on without operations that no good replica has. All sites keep them as conflicts.
     pub(super) fn forgo(&mut self, lost: Vec<Operation>) {
+        let lost_ids = lost.iter().map(|op| op.id.clone());
+        let dismissed: Vec<_> = lost_ids.filter(|id| self.set.dismissed.contains(id)).collect();
+        self.decide(Verb::Forgo { lost });
+        // Sites where it has executed have dropped it, and with it that an operator has dealt with it.
+        for loser in dismissed {
+            self.decide(Verb::Dismiss { loser });
+        }
+    }
+
+    /// An operation of the set that nobody has asked for.
+    fn decide(&mut self, verb: Verb) {
+        let Some(id) = self.next_id() else {
+            return;
+        };
         let token = self.site.derive(self.set.birth);
-        let (op, credential) = self.record(crate::Draft::of_the_set(token, Verb::Forgo { lost }));
-        let id = op.id.clone();
+        let (op, credential) = self.record(id.clone(), crate::Draft::of_the_set(token, verb));
         self.insert(op, credential);
         self.note(&id);
     }

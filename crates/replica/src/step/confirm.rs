@@ -67,6 +67,11 @@ impl Step<'_> {
         let retry_ms = self.now_ms() + self.context.tuning.retry_min_ms;
         self.set.job = None;
         match (is_there, &mut self.set.install) {
+            // A name alone proves nothing: it is another resource's.
+            (Some(true), Some(install)) if install.recognise != Recognise::ChosenId => {
+                let said = install.said.take();
+                self.install_refused(status, said);
+            }
             (Some(true), _) => self.set.local = Some(self.chosen_id()),
             (Some(false), Some(install)) if status == 500 => install.until_ms = retry_ms,
             (Some(false), _) => self.install_refused(status, None),

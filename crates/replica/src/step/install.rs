@@ -1,7 +1,7 @@
 //! The state of another replica becomes this one's.
 
 use super::Step;
-use crate::{Attempt, LocalId, Outcome, Recognise, State, Vector, set::Repair};
+use crate::{Attempt, LocalId, Outcome, Recognise, State, Token, Vector, set::Repair};
 
 impl Step<'_> {
     pub(super) fn install_ended(&mut self, attempt: Attempt) {
@@ -16,11 +16,18 @@ impl Step<'_> {
             Attempt::Answered { status: 500, .. } if is_doubtful && is_chosen && self.set.local.is_none() => {
                 return self.confirm(500);
             }
-            Attempt::Unknown
-            | Attempt::Answered {
-                status: 500 | 502 | 504,
+            Attempt::Answered {
+                status: status @ (500 | 502 | 504),
+                said,
                 ..
-            } => return self.doubt(),
+            } => {
+                (install.status, install.said) = (Some(status), said);
+                return self.doubt();
+            }
+            Attempt::Unknown => {
+                (install.status, install.said) = (None, None);
+                return self.doubt();
+            }
             Attempt::NotSent => (None, None, None),
             Attempt::Answered { status, local, said } => (Some(status), local, said),
         };
@@ -65,6 +72,13 @@ impl Step<'_> {
         }
     }
 
+    /// Whether the name of a replica that could not be made may be taken, by something that is no replica. An application
+    /// that answers 500 to such a name would do so for ever: reading tells.
+    pub(super) fn may_be_taken(&self) -> bool {
+        let install = self.set.install.as_ref();
+        self.set.record.name.is_some() && install.is_some_and(|install| install.status == Some(500))
+    }
+
     /// The state of another replica is this one's now. `local` is what a create made.
     pub(super) fn installed(&mut self, local: Option<LocalId>) {
         let Some(install) = self.set.install.take() else {
@@ -72,8 +86,11 @@ impl Step<'_> {
         };
         if install.state.is_none() {
             self.set.local = None;
-        } else if self.set.local.is_none() || local.is_some() {
-            self.set.local = Some(local.unwrap_or_else(|| self.chosen_id()));
+        } else {
+            self.renew_keys();
+            if self.set.local.is_none() || local.is_some() {
+                self.set.local = Some(local.unwrap_or_else(|| self.chosen_id()));
+            }
         }
         self.set.degraded = install.degraded;
         // A replica that was overwritten where it stood is compared again: not every state can be set.
@@ -81,12 +98,22 @@ impl Step<'_> {
         if install.state.is_some() {
             self.set.want_comparison();
         }
+        let earlier = self.set.repair.take();
+        let earlier = earlier.filter(|repair| repair.at == install.at && repair.wanted == install.wanted);
         self.set.repair = is_repair.then(|| Repair {
             at: install.at.clone(),
             wanted: install.wanted.clone(),
             digest: None,
+            times: earlier.map_or(1, |repair| repair.times.saturating_add(1)),
         });
         self.has_all_of(&install.at);
+    }
+
+    /// What the application remembers by the keys so far may be gone from the replica.
+    fn renew_keys(&mut self) {
+        // The start tells it from that of a store that was set back, which counts its tickets again.
+        let start = Token(u128::from(self.site.start()));
+        self.set.renewal = Some(self.site.derive(start));
     }
 
     /// The state is of no use here: the resource is gone, or this site goes.
@@ -105,6 +132,7 @@ impl Step<'_> {
                 at: install.at.clone(),
                 wanted: install.wanted.clone(),
                 digest: None,
+                times: Repair::TIMES_MAX,
             });
             // A delete that is refused is not asked for again at once: there is nothing to compare.
             self.set.check = install.state.is_some();

@@ -246,10 +246,12 @@ impl Step<'_> {
         if incarnation <= peer.incarnation {
             return;
         }
+        // Of a set whose create is only about to execute here there is nothing to bring it.
+        let has_begun = !self.set.held.is_empty();
         *peer = Peer {
             incarnation,
-            needs_snapshot: true,
-            want: Some(Want::Snapshot),
+            needs_snapshot: has_begun,
+            want: has_begun.then_some(Want::Snapshot),
             local: peer.local.take(),
             in_line: peer.in_line,
             ..Peer::default()

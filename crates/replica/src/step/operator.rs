@@ -1,5 +1,7 @@
 //! What an operator may do about operations that do not get on.
 
+use std::collections::BTreeSet;
+
 use super::Step;
 use crate::{LocalId, OpId, Operation, Outcome, Secret, State, Verb, Why};
 
@@ -32,26 +34,41 @@ impl Step<'_> {
             entry.until_ms = 0;
             // Whoever asks for it has seen that the time is wrong.
             let is_quarantined = entry.state == State::Waiting(Why::Quarantined);
-            if is_quarantined {
+            let is_spent = entry.state == State::Waiting(Why::SPENT);
+            if is_quarantined || is_spent {
                 entry.state = State::Waiting(Why::Turn);
+                entry.silent = 0;
             }
-            waits || is_quarantined
+            waits || is_quarantined || is_spent
         });
+        self.send_again();
         if let Some(install) = &mut self.set.install {
             install.until_ms = 0;
         }
         if self.set.degraded.is_some() {
             self.set.repair = None;
-            self.reopen();
+            // Not what is refused from now on: nobody has looked at that.
+            let failed = self.set.log.values().filter(|entry| entry.has_failed());
+            self.set.reopens = failed.map(|entry| entry.op.id.clone()).collect();
             self.set.want_comparison();
+        }
+    }
+
+    /// Lets what could not execute take its place, once nothing is under way: what is under way may have to follow it,
+    /// and is not known to have executed before its end.
+    pub(super) fn reopen_when_free(&mut self) {
+        let wanted = std::mem::take(&mut self.set.reopens);
+        if !wanted.is_empty() {
+            self.reopen(&wanted);
         }
     }
 
     /// Lets what could not execute here execute again. It counts as done for the others, who no longer wait
     /// for it: so it is executed like something that came late.
-    fn reopen(&mut self) {
+    fn reopen(&mut self, wanted: &BTreeSet<OpId>) {
         let deletes = self.set.known_deletes();
-        let kept = self.set.log.values().filter(|entry| entry.has_failed());
+        let kept = self.set.log.values();
+        let kept = kept.filter(|entry| entry.has_failed() && wanted.contains(&entry.op.id));
         let counts =
             |op: &Operation| !matches!(op.verb, Verb::Delete) && !self.set.is_covered_by(&deletes, op);
         let kept = kept.filter(|entry| counts(&entry.op));

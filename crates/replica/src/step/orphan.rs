@@ -13,7 +13,7 @@
 use cheops_types::SiteName;
 
 use super::Step;
-use crate::{Content, Entry, OpId, Operation, Peer, Vector};
+use crate::{Content, Entry, OpId, Operation, Outcome, Peer, State, Vector};
 
 impl Step<'_> {
     /// Gives up what waits for an operation that no member has, once all of them have been heard since it was found.
@@ -57,10 +57,23 @@ impl Step<'_> {
 
     /// Whether a member has said what it holds since then.
     fn has_spoken(&self, site: &SiteName, since_ms: u64) -> bool {
-        let peer = self.set.peers.get(site).filter(|peer| peer.incarnation != 0);
-        // One whose store is new has nothing, and says nothing before it was brought in.
-        let is_new = |peer: &Peer| peer.needs_snapshot && peer.held.is_empty();
-        peer.is_some_and(|peer| is_new(peer) || !peer.needs_snapshot && peer.heard_ms > since_ms)
+        // One whose store is new, or that was let in since, has nothing, and says nothing before it was brought in: which may have
+        // to wait for this.
+        let is_new = |peer: &Peer| {
+            let is_known = peer.incarnation != 0 || self.has_seen_enter(site);
+            is_known && peer.needs_snapshot && peer.held.is_empty()
+        };
+        let has_said =
+            |peer: &Peer| peer.incarnation != 0 && !peer.needs_snapshot && peer.heard_ms > since_ms;
+        let peer = self.set.peers.get(site);
+        peer.is_some_and(|peer| is_new(peer) || has_said(peer))
+    }
+
+    /// Whether this site knows from the operation itself, not from another one's state, that a member was let in.
+    fn has_seen_enter(&self, site: &SiteName) -> bool {
+        let member = self.set.members.get(site);
+        let join = member.and_then(|member| self.set.entry(member.joined.as_ref()?));
+        join.is_some_and(|join| join.state == State::Done(Outcome::Noted))
     }
 
     /// What is held here and follows something that no member holds.

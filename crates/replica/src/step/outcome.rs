@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::Step;
 use crate::{
     Answer, Attempt, Degraded, Found, Job, LocalId, OpId, Operation, Outcome, Phase, Reading, Reason, Recast,
-    Secret, State, Verb, Why, Work,
+    Recognise, Secret, State, Verb, Why, Work,
 };
 
 impl Step<'_> {
@@ -16,6 +16,9 @@ impl Step<'_> {
         };
         if job.ticket != ticket || job.phase != Phase::Running {
             return;
+        }
+        if attempt == Attempt::Unknown {
+            self.count_silence();
         }
         match job.work.clone() {
             Work::Accept {
@@ -192,6 +195,11 @@ impl Step<'_> {
         match self.reading(&self.as_executed(&op), status) {
             Reading::Done => {
                 self.set.job = None;
+                if is_create && op.recognise == Recognise::Key && op.id.author.site == *self.here() {
+                    // It comes back from the others. The application may remember what it made the first time, and
+                    // that may be gone: reading tells.
+                    self.set.want_comparison();
+                }
                 self.arrived(&op, local);
                 self.conclude(id, Outcome::Executed);
             }
@@ -215,8 +223,10 @@ impl Step<'_> {
     pub(super) fn postpone(&mut self, id: &OpId, why: Why, said: Option<String>) {
         let tuning = self.context.tuning;
         let now_ms = self.now_ms();
-        self.set.job = None;
+        let was_in_doubt = self.set.job.take().is_some_and(|job| job.tries > 0);
         if let Some(entry) = self.set.entry_mut(id) {
+            // This try did nothing; the ones before may have.
+            entry.doubted |= was_in_doubt;
             if entry.redo && entry.has_failed() {
                 // It is done for the others and holds up what follows: one try, then the repair.
                 entry.redo = false;
@@ -267,10 +277,12 @@ impl Step<'_> {
         }
         match found {
             Found::Here(local) => self.has_executed(Some(local)),
+            Found::Nowhere if self.is_spent() => self.stop_sending(),
             Found::Nowhere if matches!(job.work, Work::Replay { .. }) => {
                 // It begins anew, if it still has to and may.
                 self.set.job = None;
             }
+            Found::Nowhere if matches!(job.work, Work::Install) && self.may_be_taken() => self.confirm(500),
             Found::Nowhere => {
                 if let Some(job) = &mut self.set.job {
                     job.tries = 0;
@@ -297,6 +309,7 @@ impl Step<'_> {
             Work::Accept { op, answered, .. } => {
                 self.dropped(op, *answered, Answer::NotHere(Reason::Unreachable));
             }
+            Work::Replay { .. } if self.is_spent() => self.stop_sending(),
             _ => self.set.job = None,
         }
     }

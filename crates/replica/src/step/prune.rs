@@ -7,7 +7,7 @@ use crate::{Cause, Effect, OpId, Rank, Vector, Verb};
 
 impl Step<'_> {
     /// Drops operations, with payload and credential, that are stable: executed everywhere, and nothing
-    /// that can still arrive is concurrent with them. The vectors keep recognising duplicates.
+    /// that can still arrive, or that waits here, is concurrent with them. The vectors keep recognising duplicates.
     pub(super) fn prune(&mut self) {
         let here = self.here().clone();
         if self.set.install.is_some() {
@@ -19,6 +19,9 @@ impl Step<'_> {
             .iter()
             .map(|site| self.set.peers.get(site).map_or(&nothing, |peer| &peer.safe))
             .collect();
+        // A fence does not cover what the member wrote before its store was set back.
+        let waiting = self.set.log.values().filter(|entry| !entry.is_done());
+        let waiting: Vec<_> = waiting.map(|entry| &entry.op.after).collect();
         let stable: Vec<_> = self
             .set
             .log
@@ -28,6 +31,7 @@ impl Step<'_> {
                     && (!entry.has_failed() || self.set.is_covered(&entry.op))
                     && !entry.redo
                     && safe.iter().all(|safe| safe.includes(&rank.id))
+                    && waiting.iter().all(|after| after.includes(&rank.id))
             })
             .map(|(rank, _)| rank.clone())
             .collect();

@@ -2,14 +2,17 @@
 
 use cheops_types::{SiteName, Stamp};
 
-use super::Step;
+use super::{Step, sane};
 use crate::{
-    Author, Carried, Content, Context, Degraded, Effect, Event, Message, MetaId, Report, Set, Site, Snapshot,
-    Standing, State, Vector, Verb, Why, set::bounded, step,
+    Carried, Content, Context, Degraded, Effect, Event, Message, Report, Set, Site, Standing, State, Vector,
+    Verb, Why, set::bounded, step,
 };
 
 /// Takes a message about a set that this site does not know: the beginning of one, or nothing.
 pub fn receive(site: &mut Site, message: Message, context: &Context<'_>) -> (Option<Set>, Vec<Effect>) {
+    if is_nonsense(site, None, &message) {
+        return (None, Vec::new());
+    }
     if is_for_earlier_life(site, &message) {
         return (None, vec![introduce(site, &message, context)]);
     }
@@ -19,11 +22,7 @@ pub fn receive(site: &mut Site, message: Message, context: &Context<'_>) -> (Opt
             Verb::Create(birth) if birth.sites.contains(here) => Some(Set::born(&message.set, birth)),
             _ => None,
         }),
-        Content::Snapshot(snapshot)
-            if snapshot.members.contains_key(here) && is_possible(site, &message.set, snapshot, None) =>
-        {
-            Some(Set::new(snapshot.record.clone(), snapshot.members.clone()))
-        }
+        Content::Snapshot(snapshot) => Some(Set::new(snapshot.record.clone(), snapshot.members.clone())),
         _ => None,
     };
     let Some(mut set) = set else {
@@ -35,22 +34,14 @@ pub fn receive(site: &mut Site, message: Message, context: &Context<'_>) -> (Opt
     (has_begun.then_some(set), effects)
 }
 
+/// Whether a message says what cannot be: then nothing of it counts.
+fn is_nonsense(site: &Site, set: Option<&Set>, message: &Message) -> bool {
+    message.objection().is_some() || sane::does_not_fit(site, set, message)
+}
+
 /// Whether the sender means a store that this site has lost.
 fn is_for_earlier_life(site: &Site, message: &Message) -> bool {
     message.incarnation != 0 && message.incarnation != site.incarnation()
-}
-
-/// Whether a snapshot can be true: it is of the set that it was sent for, and has no operations of this site
-/// that this site has not made.
-fn is_possible(site: &Site, set: &MetaId, snapshot: &Snapshot, known: Option<&Set>) -> bool {
-    // What an earlier life of this store wrote is in there, if it is to be known at all.
-    let mine = Author {
-        incarnation: known.map_or(site.start(), |known| known.author(site).incarnation),
-        site: site.name().clone(),
-        stay: snapshot.members.get(site.name()).map_or(0, |me| me.stay),
-    };
-    let held = known.map_or(0, |known| known.held.last(&mine));
-    snapshot.record.meta == *set && snapshot.at.last(&mine) <= held
 }
 
 /// Tells a sender that this site's store has begun a new life.
@@ -84,6 +75,9 @@ fn introduce(site: &Site, message: &Message, context: &Context<'_>) -> Effect {
 
 impl Step<'_> {
     pub(super) fn message(&mut self, message: Message) {
+        if is_nonsense(self.site, Some(&*self.set), &message) {
+            return;
+        }
         let Message {
             from,
             epoch,
@@ -97,12 +91,17 @@ impl Step<'_> {
             self.note_ended(&report.held);
         }
         if incarnation != 0 && incarnation != self.site.incarnation() {
+            // Two whose stores have both begun a new life would tell each other for ever, each in words that the other
+            // takes for somebody else's.
+            if self
+                .set
+                .peers
+                .get(&from)
+                .is_some_and(|peer| peer.incarnation != 0)
+            {
+                self.peer_reset(&from, report.incarnation);
+            }
             self.tell.insert(from);
-            return;
-        }
-        if let Content::Snapshot(snapshot) = &content
-            && !is_possible(self.site, &self.set.record.meta, snapshot, Some(&*self.set))
-        {
             return;
         }
         let age = report.age;
@@ -156,6 +155,9 @@ impl Step<'_> {
         if known != 0 && report.incarnation > known {
             return self.peer_reset(&from, report.incarnation);
         }
+        // What was overtaken by a later message tells of a replica that may be another one by now: a digest of when it was bad, with
+        // the later word that it is good, would make every replica pass for good that is as bad. The sender tells again.
+        let is_overtaken = report.age < self.set.peer(&from).age;
         // It asks for a digest, not for what it lacks.
         let is_digest = matches!(content, Content::Digest { .. });
         let behind = self.learn(&from, &report) && !is_digest;
@@ -168,6 +170,7 @@ impl Step<'_> {
                 self.take_snapshot(&from, epoch, *snapshot);
                 self.tell.insert(from.clone());
             }
+            Content::Digest { .. } | Content::State { .. } if is_overtaken => {}
             Content::Digest { at, digest, mended } => {
                 self.take_digest(&from, at, digest, mended, report.ask);
             }
@@ -309,7 +312,8 @@ impl Step<'_> {
     /// A message from a site that is not a member as far as this one knows.
     fn stranger(&mut self, from: &SiteName, epoch: u64, report: &Report, content: Content) {
         if let Content::Snapshot(snapshot) = content {
-            if self.set.standing != Standing::Member {
+            let is_believed = self.set.yielded || self.set.knows(from) || self.is_sponsored(&snapshot);
+            if self.set.standing != Standing::Member && is_believed {
                 self.return_with(from, epoch, *snapshot);
             }
             return;

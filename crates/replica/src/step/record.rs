@@ -12,6 +12,7 @@ impl Step<'_> {
             return;
         };
         entry.tries = 0;
+        entry.silent = 0;
         entry.until_ms = 0;
         if entry.redo {
             return self.conclude_again(id, outcome);
@@ -67,7 +68,7 @@ impl Step<'_> {
 
     /// A delete has left a create that it had not seen. What the replica has of the covered ones goes: the last
     /// create is executed again, and what follows it.
-    fn restore_survivors(&mut self) {
+    pub(super) fn restore_survivors(&mut self) {
         let set = &*self.set;
         let creates = set.log.values().rev();
         let last = creates
@@ -80,11 +81,12 @@ impl Step<'_> {
             kept.any(|entry| entry.op.token == *token)
         });
         let Some(last) = last.filter(|_| is_kept) else {
-            return self.set.want_comparison();
+            // This replica may still have what the delete took: one that could be restored goes before it.
+            return self.degrade(None, 0, None);
         };
         let rank = last.op.rank();
         let later = || set.log.range(&rank..).filter(|entry| entry.is_done());
-        let was_seen = |entry: &&Entry| entry.has_executed() && set.is_covered(&entry.op);
+        let was_seen = |entry: &&Entry| entry.may_have_executed() && set.is_covered(&entry.op);
         // What is no longer kept may have come after it, and be covered now.
         let is_first = last.op.after.covers(&set.pruned_writes);
         if is_first && later().all(|entry| !was_seen(&entry)) && last.has_executed() {
@@ -117,11 +119,11 @@ impl Step<'_> {
             return;
         };
         entry.redo = false;
-        let was_covered = entry.state == State::Done(Outcome::Covered);
-        let had_failed = entry.has_failed();
+        // What was covered, or superseded by a delete that is still to come, has an effect from now on.
+        let had_executed = entry.has_executed();
         let before = std::mem::replace(&mut entry.state, State::Done(outcome));
         // What had executed and is refused at its new place is missing from now on.
-        if !had_failed && !was_covered && !entry.has_failed() {
+        if had_executed && !entry.has_failed() {
             entry.state = before;
             return;
         }
@@ -139,6 +141,15 @@ impl Step<'_> {
 
     pub(super) fn moved(&mut self) {
         self.effects.push(Effect::Moved(self.set.record.meta.clone()));
+    }
+
+    /// Wakes what waits for this resource, or for its end, wherever that was changed: a site that leaves, or deletes what it
+    /// never had, ends a wait too.
+    pub(super) fn tell_presence(&mut self) {
+        let is_told = |effect: &Effect| matches!(effect, Effect::Moved(_));
+        if self.presence != self.set.presence() && !self.effects.iter().any(is_told) {
+            self.moved();
+        }
     }
 
     /// Every pair of concurrent operations meets here once, at every site.

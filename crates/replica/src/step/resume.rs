@@ -3,7 +3,7 @@
 use cheops_types::SiteName;
 
 use super::Step;
-use crate::{Content, Effect, Peer, Phase, Standing, Work};
+use crate::{Content, Effect, Job, Peer, Phase, Standing, Work};
 
 impl Step<'_> {
     /// Effects of the last steps before the stop may be lost: everything that is needed is asked for again.
@@ -40,6 +40,24 @@ impl Step<'_> {
             (_, Phase::Running) => self.doubt(),
             (_, Phase::Looking | Phase::Confirming { .. }) => job.phase = Phase::Doubt { until_ms: now_ms },
             (_, Phase::Doubt { .. } | Phase::Stuck) => {}
+        }
+    }
+
+    /// Whether a doubt ends much later than it should: the clock was set forward, or the machine slept, and the
+    /// application with it. It may not have had its time, which it gets once more, by the clock as it is now.
+    pub(super) fn has_overslept(&mut self) -> bool {
+        let (now_ms, settle_ms) = (self.now_ms(), self.context.tuning.settle_ms);
+        match &mut self.set.job {
+            Some(Job {
+                phase: Phase::Doubt { until_ms },
+                overslept,
+                ..
+            }) if !*overslept && now_ms > until_ms.saturating_add(settle_ms) => {
+                *overslept = true;
+                *until_ms = now_ms + settle_ms;
+                true
+            }
+            _ => false,
         }
     }
 

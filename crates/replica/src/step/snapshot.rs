@@ -6,8 +6,8 @@ use cheops_types::SiteName;
 
 use super::Step;
 use crate::{
-    Content, Degraded, Digest, Entry, Install, Member, Outcome, Rank, Set, Snapshot, State, Want, Why, Work,
-    set::bounded,
+    Content, Degraded, Digest, Entry, Install, Member, Operation, Outcome, Peer, Rank, Set, Snapshot, State,
+    Token, Verb, Want, Why, Work, set::bounded,
 };
 
 impl Step<'_> {
@@ -178,9 +178,35 @@ impl Step<'_> {
         self.note_ended(&snapshot.at);
         let set = &*self.set;
         let is_ahead = snapshot.at.covers(&set.done) && snapshot.at != set.done;
+        if !is_ahead || !self.calls_for(&snapshot) {
+            return;
+        }
+        let set = &*self.set;
         if is_ahead && set.job.is_none() && set.install.is_none() && self.is_in_time(from, &snapshot) {
             self.begin_with(from, epoch, snapshot);
         }
+    }
+
+    /// Whether only a state helps this site: it has nothing yet, or its sender no longer keeps what this site lacks. Else
+    /// operations will come, which their origins have signed.
+    fn calls_for(&self, snapshot: &Snapshot) -> bool {
+        let set = &*self.set;
+        let lacks = |entry: &Entry| entry.bare && snapshot.pruned.includes(&entry.op.id);
+        set.held.is_empty() || !set.held.covers(&snapshot.pruned) || set.log.values().any(lacks)
+    }
+
+    /// Whether one that was a member, as far as this site knows, has let it in again, and has signed that. A site that came
+    /// while this one was out may bring it back then; a stranger may not.
+    pub(super) fn is_sponsored(&self, snapshot: &Snapshot) -> bool {
+        let me = snapshot.members.get(self.here());
+        let is_way_in = |op: &Operation| match &op.verb {
+            Verb::Join { site, stay } => {
+                let is_mine = site == self.here() && me.is_some_and(|me| me.stay == *stay);
+                is_mine && self.set.knows(&op.id.author.site)
+            }
+            _ => false,
+        };
+        snapshot.log.iter().any(|entry| is_way_in(&entry.op))
     }
 
     /// This site was out of the set and is let in again. What only it had stays behind as conflicts.
@@ -214,7 +240,20 @@ impl Step<'_> {
         stay(&snapshot.members, self.here()) > stay(&self.set.members, self.here())
     }
 
+    /// The token of the create that a snapshot may take. Its own recognises what an earlier life of this store has made. What
+    /// this store remembers to have made with it is gone if it is not here: that must not be taken for this one.
+    fn token_of(&mut self, snapshot: &Snapshot) -> Token {
+        let me = snapshot.members.get(self.here());
+        let mut makers = snapshot.born.iter().chain(me.and_then(|me| me.joined.as_ref()));
+        if makers.any(|maker| self.set.done.includes(maker)) {
+            self.site.derive(snapshot.token)
+        } else {
+            snapshot.token
+        }
+    }
+
     fn begin_with(&mut self, from: &SiteName, epoch: u64, snapshot: Snapshot) {
+        let token = self.token_of(&snapshot);
         let set = &mut *self.set;
         set.epoch = set.epoch.max(epoch);
         // What a site had in an earlier stay, it has given up.
@@ -257,25 +296,41 @@ impl Step<'_> {
             ..degraded
         });
         set.install = has_state.then_some(Install {
-            token: snapshot.token,
+            token,
             recognise: snapshot.recognise,
             credential: snapshot.credential,
             degraded,
+            source: Some(from.clone()),
             ..Install::of(snapshot.at.clone(), snapshot.state)
         });
         set.deleted = snapshot.deleted;
         set.creates = snapshot.creates;
         set.peers.entry(from.clone()).or_default();
+        // As where its join is noted: nobody may have brought it in yet, and the site that let it in may not be able to.
+        for (site, _) in set.members.iter().filter(|(_, member)| member.joined.is_some()) {
+            set.peers.entry(site.clone()).or_insert_with(|| Peer {
+                needs_snapshot: true,
+                ..Peer::default()
+            });
+        }
         for entry in snapshot.log {
             let rank = entry.op.rank();
             let is_in_time = self.witness(entry.op.time, &entry.op.id.author.site);
             if snapshot.at.includes(&entry.op.id) {
-                // What the sender could not execute is not in its state.
+                // What the sender could not execute is not in its state, and will not be in this replica either, also if
+                // it has executed here.
                 let state = match entry.state {
                     State::Done(_) if entry.has_failed() => entry.state,
                     _ => State::Done(Outcome::Installed),
                 };
-                if self.set.log.at(&rank).is_none() {
+                if self.set.log.at(&rank).is_some() {
+                    if entry.has_failed()
+                        && let Some(mine) = self.set.entry_mut(&entry.op.id)
+                    {
+                        mine.state = state;
+                        mine.redo = false;
+                    }
+                } else {
                     let bare = self.comes_bare(&entry.op);
                     let entry = Entry::new(entry.op, entry.credential, state);
                     self.set.log.insert(Entry { bare, ..entry });

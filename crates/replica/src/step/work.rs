@@ -27,6 +27,7 @@ impl Step<'_> {
         if self.set.standing != Standing::Member {
             return self.refuse_queue();
         }
+        self.reopen_when_free();
         while self.set.job.is_none() {
             let began = self.begin_install()
                 || self.begin_replay()
@@ -52,7 +53,9 @@ impl Step<'_> {
         let deletes = self.set.known_deletes();
         let mut next = None;
         for entry in self.set.log.values() {
-            if entry.redo {
+            // What a delete is about to take away does not hold that up.
+            let is_again = entry.redo && !self.set.is_covered_by(&deletes, &entry.op);
+            if is_again {
                 if entry.until_ms <= self.now_ms() {
                     next = Some((entry.op.id.clone(), false));
                 }
@@ -82,7 +85,10 @@ impl Step<'_> {
                 entry.state,
                 State::Waiting(Why::Retry { .. } | Why::Blocked { .. })
             );
-            waits && entry.until_ms <= self.now_ms() && !self.needs_are_met(&entry.op.needs)
+            waits
+                && entry.state != State::Waiting(Why::SPENT)
+                && entry.until_ms <= self.now_ms()
+                && !self.needs_are_met(&entry.op.needs)
         };
         let due = self.set.log.values().filter(|entry| is_due(entry));
         for id in due.map(|entry| entry.op.id.clone()).collect::<Vec<_>>() {
@@ -107,7 +113,8 @@ impl Step<'_> {
             return op.time.millis <= self.now_ms() + self.context.tuning.ahead_max_ms
                 || self.is_in_line(&op.id.author.site);
         }
-        is_covered || until_ms <= self.now_ms() && self.needs_are_met(&op.needs)
+        let is_spent = state == State::Waiting(Why::SPENT);
+        is_covered || !is_spent && until_ms <= self.now_ms() && self.needs_are_met(&op.needs)
     }
 
     pub(super) fn needs_are_met(&self, needs: &[Need]) -> bool {
@@ -183,6 +190,11 @@ impl Step<'_> {
             self.conflict(op.clone(), Cause::TooLate);
         }
         self.conclude(&op.id, Outcome::Superseded);
+        let was_doubted = self.set.entry(&op.id).is_some_and(|entry| entry.doubted);
+        if was_doubted && self.set.deleted.is_none() && self.set.is_covered(op) {
+            // Its delete has executed before it, and has left a create under what it may have done.
+            self.restore_survivors();
+        }
     }
 
     /// Where an operation stands among those that have executed already and come later in the order.
@@ -263,8 +275,11 @@ impl Step<'_> {
         let mut staying = others.iter().filter(stays);
         // The last good replica is not deleted: all may have been told to leave at the same time, or those that
         // stay may have refused something. Then they are repaired first. That a replica is good is its site's own
-        // word: this one, if it is good, goes only when the two were found to be equal.
-        let is_as_good = |site| has_replica(site) && (set.degraded.is_some() || self.is_verified_by(site));
+        // word, which counts once it has read it since the last operation. This one, if it is good, goes only when the
+        // two were found to be equal.
+        let is_bad = set.degraded.is_some();
+        let is_as_good =
+            |site| has_replica(site) && (is_bad && self.was_read_at(site) || self.is_verified_by(site));
         let is_as_good = staying.clone().any(is_as_good);
         if set.local.is_none() || set.install.is_some() || !staying.all(has_executed) {
             return false;
@@ -294,6 +309,10 @@ impl Step<'_> {
             Work::Replay { id } => Some(id.author.site.clone()),
             _ => None,
         };
+        let source = match (&job.work, &self.set.install) {
+            (Work::Install, Some(install)) => install.source.clone(),
+            _ => None,
+        };
         let Some((token, recognise, form, credential)) = self.order(&job.work) else {
             // There is nothing here to do it to.
             if let Work::Accept { op, answered, .. } = job.work.clone() {
@@ -304,22 +323,34 @@ impl Step<'_> {
             return;
         };
         if let Some(form) = form {
+            let renewal = self.renewal(&job.work, recognise, &form);
             // Whatever becomes of it, what was read before says nothing any more.
             self.set.digest = None;
             self.effects.push(Effect::Execute(Execution {
                 ticket,
                 token,
                 recognise,
+                renewal,
                 form,
                 conditions,
                 credential,
                 origin,
+                source,
             }));
         } else if let Some(local) = self.set.local.clone() {
             self.effects.push(Effect::Read { ticket, local });
         } else {
             self.set.job = None;
         }
+    }
+
+    /// What comes from elsewhere and is not in the state that this replica was set to has to take effect, though an earlier
+    /// life of this store may have executed it under its key before.
+    fn renewal(&self, work: &Work, recognise: Recognise, form: &Form) -> Option<Token> {
+        let is_replay = matches!((work, form), (Work::Replay { .. }, Form::Repeat { .. }));
+        self.set
+            .renewal
+            .filter(|_| is_replay && recognise == Recognise::Key)
     }
 
     /// What a piece of work asks of the application; no form means a read.
@@ -384,18 +415,22 @@ impl Step<'_> {
         let Some(job) = &self.set.job else {
             return;
         };
-        if !matches!(job.phase, Phase::Doubt { until_ms } if until_ms <= now_ms) || self.waits_for_word() {
+        let is_due = matches!(job.phase, Phase::Doubt { until_ms } if until_ms <= now_ms);
+        if !is_due || self.has_overslept() || self.waits_for_word() {
             return;
         }
         let Some(job) = &mut self.set.job else {
             return;
         };
+        job.overslept = false;
         job.ticket = self.site.ticket();
         let ticket = job.ticket;
         let work = job.work.clone();
         if let Some(token) = self.marker(&work) {
             self.set_phase(Phase::Looking);
             self.effects.push(Effect::Look { ticket, token });
+        } else if self.is_spent() {
+            self.stop_sending();
         } else {
             self.set_phase(Phase::Running);
             self.run();

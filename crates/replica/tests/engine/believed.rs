@@ -100,6 +100,47 @@ fn what_a_repair_drops_is_a_conflict_everywhere() {
 }
 
 #[test]
+fn two_replicas_that_lack_the_same_do_not_make_each_other_good() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    for (at, state) in [("a", b"new"), ("b", b"old"), ("c", b"new")] {
+        lab.states.insert(at.into(), state.to_vec());
+    }
+    lab.away.insert("a");
+    let draft = lab.replace();
+    let shipped = lab.write("a", draft);
+    let asked = lab.step("b", Event::Message(shipped.sent[0].1.clone()));
+    let refused = lab.answer("b", &asked, 422);
+    reads(&mut lab, "b", &refused, b"old");
+    let part = lab.draft(Verb::Merge, Footprint::parts(["/x"]), Recognise::Nothing);
+    lab.write("b", part);
+    // c loses its store, and begins from b, which accepted the last write and lacks the one before.
+    lab.sites.insert("c", (Site::new(name("c"), 2), None));
+    let (site, incarnation) = (name("c"), 2);
+    let lost = lab.step("b", Event::PeerReset { site, incarnation });
+    lab.settle_at("b", lost);
+    let wake = |lab: &mut Lab| {
+        for at in ["a", "b", "c"] {
+            lab.now_ms += 120_000;
+            let asked = lab.step(at, Event::Wake);
+            lab.settle_at(at, asked);
+        }
+    };
+    for _ in 0..3 {
+        wake(&mut lab);
+        assert_eq!(lab.states["c"], b"old");
+        assert!(lab.set("c").degraded().is_some(), "it lacks what b lacks");
+    }
+    lab.away.clear();
+    for _ in 0..4 {
+        wake(&mut lab);
+    }
+    for at in ["a", "b", "c"] {
+        assert_eq!(lab.states[at], b"new", "{at}");
+        assert!(lab.set(at).degraded().is_none(), "{at}");
+    }
+}
+
+#[test]
 fn taken_for_another_reason_is_a_refusal_at_the_first_attempt() {
     let mut lab = Lab::new(&["a", "b"]);
     let asked = lab.create("a", Recognise::ChosenId);
@@ -394,7 +435,7 @@ fn orphaned(lab: &mut Lab) {
     let y = lab.replace();
     let token = y.token;
     let shipped = lab.write("a", y);
-    for (_, mut message) in shipped.sent {
+    for (_, mut message) in shipped.sent.into_iter().filter(|(to, _)| to == "b") {
         if let Content::Operations(carried) = &mut message.content {
             carried.retain(|carried| carried.op.token == token);
         }
@@ -435,4 +476,51 @@ fn what_follows_what_nobody_has_is_given_up() {
         assert!(kept.iter().all(|cause| **cause == Cause::Forgone), "{kept:?}");
         assert_eq!(kept.len() + set.conflicts_dropped() as usize, 1);
     }
+}
+
+#[test]
+fn who_cannot_be_brought_in_before_something_is_given_up_is_not_waited_for() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    orphaned(&mut lab);
+    // What has executed here comes after what waits: no state can be read for whoever begins.
+    lab.now_ms += 5;
+    let draft = lab.replace();
+    lab.write("b", draft);
+    for (verb, rounds) in [
+        (Verb::Expel { site: name("a") }, 0),
+        (Verb::Expel { site: name("c") }, 0),
+        (
+            Verb::Join {
+                site: name("c"),
+                stay: 0,
+            },
+            12,
+        ),
+    ] {
+        let draft = lab.record(verb);
+        lab.step("b", Event::Request(draft));
+        pass_time(&mut lab, "b", rounds);
+    }
+    let set = lab.set("b");
+    assert_eq!(set.held(), set.done(), "it waits for ever");
+    assert!(set.conflicts().any(|conflict| conflict.cause == Cause::Forgone));
+    assert_eq!(lab.set("c").done(), set.done());
+}
+
+#[test]
+fn a_word_that_a_wrong_clock_has_dated_does_not_count_for_what_is_asked_later() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    let (_, set) = lab.sites.get_mut("b").unwrap();
+    let mut stored = serde_json::to_value(&*set).unwrap();
+    stored["peers"]["c"]["heard_ms"] = (lab.now_ms + 10_000_000).into();
+    *set = Some(serde_json::from_value(stored).unwrap());
+    orphaned(&mut lab);
+    let (site, incarnation) = (name("a"), 2);
+    lab.step("b", Event::PeerReset { site, incarnation });
+    // `c` may have it, and cannot say so.
+    for _ in 0..8 {
+        lab.now_ms += 120_000;
+        lab.step("b", Event::Wake);
+    }
+    assert_eq!(lab.set("b").conflicts().count(), 0, "given up too early");
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cheops_replica::{
-    Answer, Attempt, Birth, Body, Context, Digest, Draft, Effect, Event, Execution, Footprint, Form, LocalId,
-    Message, MetaId, PlainRules, Recognise, Request, Set, Site, Token, Tuning, Verb, adopt, create, receive,
-    step,
+    Answer, Attempt, Birth, Body, Content, Context, Digest, Draft, Effect, Entry, Event, Execution,
+    Footprint, Form, LocalId, Message, MetaId, PlainRules, Recognise, Request, Set, Site, Token, Tuning,
+    Verb, adopt, create, receive, step,
 };
 use cheops_types::{ServiceName, SiteName};
 
@@ -19,6 +19,9 @@ pub(crate) struct Lab {
     pub(crate) executed: Vec<Execution>,
     /// Sites where the name is taken: a create is refused.
     pub(crate) taken: BTreeSet<String>,
+    /// Sites that nothing reaches for now, and what waits for them.
+    pub(crate) away: BTreeSet<&'static str>,
+    pub(crate) mail: Vec<(String, Message)>,
     tokens: u128,
 }
 
@@ -33,6 +36,8 @@ pub(crate) struct Asked {
     pub(crate) progress: Vec<Token>,
     /// The set is to be forgotten.
     pub(crate) forgets: bool,
+    /// What waits in other sets for this one is to look again.
+    pub(crate) moved: bool,
 }
 
 pub(crate) fn name(text: &str) -> SiteName {
@@ -59,7 +64,8 @@ fn asked(effects: Vec<Effect>) -> Asked {
             Effect::Answer { answer, .. } => asked.answers.push(answer),
             Effect::Progress { token, .. } => asked.progress.push(token),
             Effect::Forget => asked.forgets = true,
-            _ => {}
+            Effect::Moved(_) => asked.moved = true,
+            Effect::Look { .. } => {}
         }
     }
     asked
@@ -75,6 +81,8 @@ impl Lab {
             states: BTreeMap::new(),
             executed: Vec::new(),
             taken: BTreeSet::new(),
+            away: BTreeSet::new(),
+            mail: Vec::new(),
             tokens: 0,
         }
     }
@@ -278,10 +286,41 @@ impl Lab {
                 queue.push((at.clone(), next));
             }
             from.extend(asked.sent);
-            if queue.is_empty() && !from.is_empty() {
+            while queue.is_empty() && !from.is_empty() {
                 let (to, message) = from.remove(0);
+                if self.away.contains(to.as_str()) {
+                    self.mail.push((to, message));
+                    continue;
+                }
                 let next = self.step(&to, Event::Message(message));
                 queue.push((to, next));
+            }
+        }
+    }
+
+    /// A site can be reached again: what waited for it arrives.
+    pub(crate) fn returns(&mut self, site: &str) {
+        self.away.remove(site);
+        let (sent, mail) = std::mem::take(&mut self.mail)
+            .into_iter()
+            .partition(|(to, _)| to == site);
+        self.mail = mail;
+        let arrived = Asked {
+            sent,
+            ..Asked::default()
+        };
+        self.settle(arrived);
+    }
+
+    /// Time passes, and everybody does what is due.
+    pub(crate) fn wait(&mut self, rounds: u32) {
+        for _ in 0..rounds {
+            self.now_ms += 120_000;
+            for at in self.sites.keys().copied().collect::<Vec<_>>() {
+                if self.sites[at].1.is_some() {
+                    let asked = self.step(at, Event::Wake);
+                    self.settle_at(at, asked);
+                }
             }
         }
     }
@@ -300,4 +339,20 @@ impl Lab {
         let asked = self.step(at, Event::Request(draft));
         self.answer(at, &asked, 200)
     }
+}
+
+/// A snapshot of a sender that no longer keeps its own operations: only a state helps whoever lacks them.
+pub(crate) fn dropped(mut message: Message) -> Message {
+    if let Content::Snapshot(snapshot) = &mut message.content {
+        let (log, from) = (std::mem::take(&mut snapshot.log), &message.from);
+        let (own, rest) = log
+            .into_iter()
+            .partition(|entry| entry.op.id.author.site == *from);
+        snapshot.log = rest;
+        let own: Vec<Entry> = own;
+        for entry in &own {
+            snapshot.pruned.raise(&entry.op.id);
+        }
+    }
+    message
 }

@@ -3,31 +3,31 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use cheops_replica::{
-    Answer, Attempt, Cause, Digest, Draft, Event, Footprint, Form, LocalId, Message, Operation, Recognise,
-    Token, Verb,
+    Answer, Attempt, Cause, Digest, Draft, Event, Footprint, Form, LocalId, Message, Operation, Reason,
+    Recognise, Token, Verb,
 };
 
-use crate::lab::{Asked, Lab};
+use crate::lab::{Asked, Lab, name};
 
 /// Sites with applications that keep what was done to them, and messages that go when they are let.
-struct Sites {
-    lab: Lab,
+pub(crate) struct Sites {
+    pub(crate) lab: Lab,
     /// What each application has under the name.
-    apps: BTreeMap<&'static str, String>,
-    mail: VecDeque<(&'static str, Message)>,
+    pub(crate) apps: BTreeMap<&'static str, String>,
+    pub(crate) mail: VecDeque<(&'static str, Message)>,
     answers: Vec<Answer>,
     /// The forms that applications were asked for, by site.
     asked: Vec<(&'static str, &'static str)>,
 }
 
-const NAMES: [&str; 3] = ["a", "b", "c"];
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-fn letter(token: Token) -> char {
+pub(crate) fn letter(token: Token) -> char {
     char::from(b'A' + u8::try_from(token.0).unwrap_or(0))
 }
 
 impl Sites {
-    fn new(names: &[&'static str]) -> Self {
+    pub(crate) fn new(names: &[&'static str]) -> Self {
         Self {
             lab: Lab::new(names),
             apps: BTreeMap::new(),
@@ -38,7 +38,7 @@ impl Sites {
     }
 
     /// A create of the name; what it makes is the letter that is returned.
-    fn create(&mut self, at: &'static str) -> Token {
+    pub(crate) fn create(&mut self, at: &'static str) -> Token {
         let draft = self.lab.named();
         let token = draft.token;
         self.lab.now_ms += 10;
@@ -64,7 +64,7 @@ impl Sites {
         self.run(at, asked);
     }
 
-    fn delete(&mut self, at: &'static str) -> Token {
+    pub(crate) fn delete(&mut self, at: &'static str) -> Token {
         self.write(at, Verb::Delete, Footprint::Whole)
     }
 
@@ -73,7 +73,7 @@ impl Sites {
     }
 
     /// Runs a site's application until it has nothing to do; messages are kept.
-    fn run(&mut self, at: &'static str, mut asked: Asked) {
+    pub(crate) fn run(&mut self, at: &'static str, mut asked: Asked) {
         loop {
             self.answers.append(&mut asked.answers);
             for (to, message) in asked.sent.drain(..) {
@@ -135,7 +135,7 @@ impl Sites {
     }
 
     /// Lets all messages go, and time pass, until there is nothing more.
-    fn heal(&mut self) {
+    pub(crate) fn heal(&mut self) {
         for _ in 0..40 {
             while let Some((to, message)) = self.mail.pop_front() {
                 let asked = self.lab.step(to, Event::Message(message));
@@ -152,7 +152,7 @@ impl Sites {
     }
 
     /// All sites have the same, none is degraded.
-    fn everywhere(&self) -> Option<String> {
+    pub(crate) fn everywhere(&self) -> Option<String> {
         let mut states: Vec<_> = self.lab.sites.keys().map(|at| self.apps.get(at)).collect();
         states.dedup();
         assert_eq!(states.len(), 1, "{:?}", self.apps);
@@ -291,6 +291,37 @@ fn what_is_left_after_a_delete_is_made_of_what_is_left() {
 }
 
 #[test]
+fn what_a_delete_covers_may_have_left_something_in_doubt() {
+    let mut sites = Sites::new(&["a", "b"]);
+    let kept = sites.create("b");
+    let lost = sites.create("a");
+    let created: Vec<_> = sites.mail.drain(..).collect();
+    sites.delete("a");
+    let mut asked = Asked::default();
+    for (_, message) in created.into_iter().filter(|(to, _)| *to == "b") {
+        asked = sites.lab.step("b", Event::Message(message));
+    }
+    // It executes and nobody hears of it; the second try certainly does not.
+    assert!(matches!(asked.execute[0].form, Form::Remake { .. }));
+    sites.apps.insert("b", letter(lost).to_string());
+    sites.lab.answer("b", &asked, 500);
+    for (_, message) in std::mem::take(&mut sites.mail) {
+        sites.lab.step("b", Event::Message(message));
+    }
+    sites.lab.now_ms += sites.lab.tuning.settle_ms;
+    let again = sites.lab.step("b", Event::Wake);
+    let asked = sites.lab.answer("b", &again, 429);
+    sites.run("b", asked);
+    assert_eq!(
+        sites.apps["b"],
+        letter(kept).to_string(),
+        "the delete leaves this one"
+    );
+    sites.heal();
+    assert_eq!(sites.everywhere(), Some(letter(kept).to_string()));
+}
+
+#[test]
 fn a_name_is_deleted_and_made_again() {
     let mut sites = Sites::new(&["a", "b"]);
     sites.create("a");
@@ -411,4 +442,28 @@ fn a_create_that_is_refused_does_not_end_the_promise_behind_it() {
     assert_eq!(next.execute[0].token, token, "the application decides about it");
     let done = lab.answer("a", &next, 201);
     assert!(matches!(done.answers[..], [Answer::Accepted { .. }]));
+}
+
+#[test]
+fn a_set_does_not_begin_with_a_change_of_its_sites() {
+    let mut lab = Lab::new(&["a", "b"]);
+    let first = lab.named();
+    let asked = lab.begin("a", first);
+    let join = lab.record(Verb::Join {
+        site: name("c"),
+        stay: 0,
+    });
+    let second = lab.named();
+    lab.step("a", Event::Request(join));
+    lab.step("a", Event::Request(second));
+    let next = lab.answer("a", &asked, 422);
+    assert_eq!(next.answers, [Answer::Refused { status: 422 }]);
+    assert!(next.sent.is_empty(), "b can make nothing of a join alone");
+    let last = lab.answer("a", &next, 422);
+    let refused = [
+        Answer::Refused { status: 422 },
+        Answer::NotHere(Reason::NotMember),
+    ];
+    assert_eq!(last.answers, refused);
+    assert!(last.forgets, "nothing has begun");
 }

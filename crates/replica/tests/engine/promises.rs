@@ -64,6 +64,21 @@ fn an_application_that_cannot_be_reached_does_not_end_a_promise_and_holds_up_nob
 }
 
 #[test]
+fn a_promise_does_not_wait_for_the_time_of_a_clock_that_was_ahead() {
+    let mut lab = Lab::created(&["a", "b"]);
+    let right_ms = lab.now_ms;
+    lab.now_ms += 600_000;
+    let draft = promised(&mut lab);
+    let began = lab.step("a", Event::Request(draft));
+    ended(&mut lab, &began, Attempt::NotSent);
+    lab.now_ms = right_ms;
+    lab.step("a", Event::Wake);
+    lab.now_ms += lab.tuning.retry_max_ms.max(lab.tuning.blocked_retry_ms);
+    let again = lab.step("a", Event::Wake);
+    assert_eq!(again.execute.len(), 1);
+}
+
+#[test]
 fn a_promised_create_is_not_forgotten_when_it_has_not_executed() {
     let mut lab = Lab::new(&["a", "b"]);
     let began = lab.create_with("a", Recognise::Nothing, true);

@@ -1,8 +1,11 @@
 //! Sites that come and go.
 
-use cheops_replica::{Answer, Cause, Content, Event, Form, Recognise, Secret, Standing, State, Verb, Why};
+use cheops_replica::{
+    Answer, Attempt, Cause, Content, Digest, Event, Footprint, Form, Message, Outcome, Recognise, Secret,
+    Site, Standing, State, Verb, Why,
+};
 
-use crate::lab::{Lab, name};
+use crate::lab::{Asked, Lab, dropped, name};
 
 #[test]
 fn an_adopted_resource_reaches_the_sites_that_join() {
@@ -48,6 +51,76 @@ fn an_adopted_resource_reaches_the_sites_that_join() {
     lab.settle_at("b", began);
     assert_eq!(lab.states["b"], b"as it was");
     assert!(lab.set("a").is_settled(&name("a")) && lab.set("b").is_settled(&name("b")));
+}
+
+#[test]
+fn what_another_replicas_state_lacks_is_missing_here_too() {
+    let mut lab = Lab::created(&["a", "b"]);
+    let x = lab.draft(Verb::Merge, Footprint::parts(["/x"]), Recognise::Nothing);
+    let shipped = lab.write("b", x);
+    let asked = lab.step("a", Event::Message(shipped.sent[0].1.clone()));
+    let refused = lab.answer("a", &asked, 422);
+    let ticket = refused.read[0];
+    lab.step("a", Event::Read { ticket, state: None });
+    let y = lab.draft(Verb::Merge, Footprint::parts(["/y"]), Recognise::Nothing);
+    lab.write("a", y);
+    // b gets state instead of y, as one that was away for too long.
+    let (site, incarnation) = (name("b"), 2);
+    let wanted = lab.step("a", Event::PeerReset { site, incarnation });
+    let ticket = wanted.read[0];
+    let state = Some((b"y".to_vec(), Digest(b"y".to_vec())));
+    let served = lab.step("a", Event::Read { ticket, state });
+    let is_snapshot = |message: &Message| matches!(message.content, Content::Snapshot(_));
+    let mut sent = served.sent.into_iter().map(|(_, message)| message);
+    let snapshot = sent.find(is_snapshot).unwrap();
+    let incarnation = 1;
+    let taken = lab.step(
+        "b",
+        Event::Message(Message {
+            incarnation,
+            ..dropped(snapshot)
+        }),
+    );
+    lab.answer("b", &taken, 200);
+    assert_eq!(lab.states["b"], b"y");
+    let mut log = lab.set("b").log();
+    let x = log.find(|entry| entry.op.id.author.site == name("b"));
+    let refused = State::Done(Outcome::Refused { status: 422 });
+    assert_eq!(
+        x.map(|entry| entry.state),
+        Some(refused),
+        "it has executed here, and is gone with the state"
+    );
+    assert!(lab.set("b").degraded().is_some());
+}
+
+/// An action of `a` with a key, as `b` hands it to its application.
+fn keyed(lab: &mut Lab) -> Asked {
+    let mut draft = lab.action();
+    draft.recognise = Recognise::Key;
+    let shipped = lab.write("a", draft);
+    lab.step("b", Event::Message(shipped.sent[0].1.clone()))
+}
+
+#[test]
+fn what_an_application_remembers_by_a_key_counts_no_longer_once_its_state_was_set() {
+    let mut lab = Lab::created(&["a", "b"]);
+    let asked = keyed(&mut lab);
+    assert_eq!(asked.execute[0].renewal, None);
+    let done = lab.answer("b", &asked, 200);
+    lab.settle(done);
+    lab.sites.insert("b", (Site::new(name("b"), 2), None));
+    let (site, incarnation) = (name("b"), 2);
+    let lost = lab.step("a", Event::PeerReset { site, incarnation });
+    lab.settle_at("a", lost);
+    let asked = keyed(&mut lab);
+    let renewal = asked.execute[0].renewal;
+    assert!(renewal.is_some(), "an earlier life may have executed it");
+    let (ticket, attempt) = (asked.execute[0].ticket, Attempt::Unknown);
+    lab.step("b", Event::Executed { ticket, attempt });
+    lab.now_ms += 120_000;
+    let again = lab.step("b", Event::Wake);
+    assert_eq!(again.execute[0].renewal, renewal, "a repetition is recognised");
 }
 
 #[test]
@@ -102,6 +175,36 @@ fn a_site_that_hears_of_its_removal_as_an_operation_keeps_what_only_it_had() {
     assert_eq!(conflicts.len(), 1);
     assert_eq!(conflicts[0].cause, Cause::Expelled);
     assert_eq!(conflicts[0].loser.id.author.site, name("c"));
+}
+
+#[test]
+fn a_bad_replica_does_not_leave_before_a_good_one_was_read() {
+    let mut lab = Lab::created(&["a", "b"]);
+    let draft = lab.replace();
+    let written = lab.write("a", draft);
+    let received = lab.step("b", Event::Message(written.sent[0].1.clone()));
+    let refused = lab.answer("b", &received, 422);
+    assert!(lab.set("b").degraded().is_some());
+    let (ticket, state) = (refused.read[0], Some((Vec::new(), Digest(Vec::new()))));
+    lab.step("b", Event::Read { ticket, state });
+    let leave = lab.record(Verb::Leave { site: name("b") });
+    let told = lab.step("a", Event::Request(leave));
+    let (_, message) = told.sent.iter().find(|(to, _)| to == "b").unwrap();
+    let noted = lab.step("b", Event::Message(message.clone()));
+    assert!(
+        noted.execute.is_empty(),
+        "nobody knows what the other application has"
+    );
+    lab.states.insert("a".into(), b"good".to_vec());
+    lab.settle_at("b", noted);
+    for _ in 0..4 {
+        lab.now_ms += lab.tuning.resend_max_ms;
+        for at in ["a", "b"] {
+            let asked = lab.step(at, Event::Wake);
+            lab.settle_at(at, asked);
+        }
+    }
+    assert_eq!(lab.set("b").standing(), Standing::Left);
 }
 
 #[test]

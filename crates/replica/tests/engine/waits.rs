@@ -1,6 +1,8 @@
 //! What operations wait for at a site is told to the others.
 
-use cheops_replica::{Attempt, Digest, Event, Message, MetaId, Need, Set, Wait, Why};
+use cheops_replica::{
+    Attempt, Digest, Event, Footprint, Message, MetaId, Need, Presence, Recognise, Set, Verb, Wait, Why,
+};
 
 use crate::lab::{Asked, Lab, name};
 
@@ -200,4 +202,31 @@ fn what_needs_another_resource_is_tried_again_soon() {
             lab.answer("b", &again, 200);
         }
     }
+}
+
+/// What waits for a parent that was refused here waits for nothing once the parent is deleted.
+#[test]
+fn the_end_of_what_a_site_never_had_is_told_to_what_waits_for_it() {
+    let mut lab = Lab::new(&["a", "b"]);
+    lab.taken.insert("b".to_owned());
+    let began = lab.create("a", Recognise::Nothing);
+    let created = lab.answer("a", &began, 201);
+    lab.settle(created);
+    assert_eq!(lab.set("b").presence(), Presence::Pending);
+    let delete = lab.draft(Verb::Delete, Footprint::Whole, Recognise::Nothing);
+    let deleted = lab.write("a", delete);
+    let heard = lab.step("b", Event::Message(deleted.sent[0].1.clone()));
+    assert_eq!(lab.set("b").presence(), Presence::Gone);
+    assert!(heard.moved);
+}
+
+#[test]
+fn a_removal_is_told_to_what_waits_for_the_resource() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    let expel = lab.record(Verb::Expel { site: name("c") });
+    let removed = lab.step("a", Event::Request(expel));
+    assert!(!removed.moved, "nothing has changed at the site that stays");
+    let heard = lab.step("c", Event::Yield);
+    assert_eq!(lab.set("c").presence(), Presence::Uninvolved);
+    assert!(heard.moved);
 }

@@ -163,6 +163,20 @@ fn an_idempotent_write_in_doubt_is_repeated_when_the_application_must_be_done() 
 }
 
 #[test]
+fn a_clock_that_is_set_forward_does_not_end_a_doubt() {
+    let mut lab = Lab::created(&["a", "b"]);
+    let draft = lab.replace();
+    let began = lab.step("a", Event::Request(draft));
+    lab.step("a", Event::Resume);
+    lab.now_ms += 10 * lab.tuning.settle_ms;
+    let soon = lab.step("a", Event::Wake);
+    assert!(soon.execute.is_empty(), "the application may still be at it");
+    lab.now_ms += lab.tuning.settle_ms;
+    let again = lab.step("a", Event::Wake);
+    assert_eq!(again.execute[0].token, began.execute[0].token);
+}
+
+#[test]
 fn a_clock_far_ahead_is_quarantined_and_not_dropped() {
     let mut lab = Lab::created(&["a", "b"]);
     let early_ms = lab.now_ms;

@@ -22,9 +22,11 @@ impl World {
         let mut reaches = true;
         if let Form::Create { request } | Form::Remake { request, .. } | Form::Repeat { request, .. } =
             &execution.form
-            && !self.has_payload(at, &request.body)
         {
-            return self.answer(at, life, set, &execution, Attempt::NotSent, answer_ms);
+            self.bring_accepted(at, set, &request.body);
+            if !self.has_payload(at, &request.body) {
+                return self.answer(at, life, set, &execution, Attempt::NotSent, answer_ms);
+            }
         }
         if !self.healed {
             if let Some(status) = refusal {

@@ -121,15 +121,31 @@ impl World {
         if !self.nodes[at].up {
             return;
         }
-        let is_here = self.nodes[at].disk.payloads.contains(&hash);
-        let can_reach = |from: &usize| !self.cut[*from][at] && !self.cut[at][*from] && self.nodes[*from].up;
-        let has_it = |from: &usize| self.nodes[*from].disk.payloads.contains(&hash);
-        let source = (0..self.nodes.len()).find(|from| *from != at && can_reach(from) && has_it(from));
-        if is_here || source.is_some() {
-            self.nodes[at].disk.payloads.insert(hash);
+        if self.bring_payload(at, hash) {
             self.drive(at, meta, Event::Payload { hash, is_here: true });
         } else {
             self.keep_payloads(at, meta);
+        }
+    }
+
+    /// Gets a payload from whoever can be reached and has it. False where nobody does.
+    fn bring_payload(&mut self, at: usize, hash: [u8; 32]) -> bool {
+        let can_reach = |from: &usize| !self.cut[*from][at] && !self.cut[at][*from] && self.nodes[*from].up;
+        let has_it = |from: &usize| self.nodes[*from].disk.payloads.contains(&hash);
+        let is_found = (0..self.nodes.len()).any(|from| (from == at || can_reach(&from)) && has_it(&from));
+        if is_found {
+            self.nodes[at].disk.payloads.insert(hash);
+        }
+        is_found
+    }
+
+    /// A conflict may be re-applied where its payload never came, because later operations covered it first. What is
+    /// accepted is in no log yet, for which payloads are fetched: whoever executes it asks for it.
+    pub(super) fn bring_accepted(&mut self, at: usize, meta: &MetaId, body: &Body) {
+        let job = self.nodes[at].set(meta).and_then(|set| set.job());
+        let is_accepted = job.is_some_and(|job| matches!(job.work, Work::Accept { .. }));
+        if let (true, Body::Spooled { hash, .. }) = (is_accepted, body) {
+            self.bring_payload(at, *hash);
         }
     }
 

@@ -13,7 +13,7 @@ const PATIENCE: usize = 5;
 
 /// What brings a site that is apart back to the main side.
 enum Remedy {
-    /// It was let in by a side that was given up since.
+    /// It was let in by a side that was given up since, or is out without having been removed.
     Admit,
     /// It was removed, and is let in again.
     Readmit,
@@ -137,8 +137,12 @@ impl World {
             for meta in sets {
                 self.settle(at, &meta);
                 self.bring_credentials(at, &meta);
+                self.retry_spent(at, &meta);
                 self.claim(at, &meta);
                 self.delete_children(at, &meta);
+                if round > PATIENCE {
+                    self.retry_parents(at, &meta);
+                }
             }
         }
         for meta in self.sets() {
@@ -159,6 +163,26 @@ impl World {
         for child in in_the_way.map(|need| need.set.clone()).collect::<Vec<_>>() {
             let draft = self.delete(&child);
             self.drive(at, &child, Event::Request(draft));
+        }
+    }
+
+    /// A write waits for a resource that the application here has refused, and no other site has a replica to repair it
+    /// from: only a retry ends that.
+    fn retry_parents(&mut self, at: usize, meta: &MetaId) {
+        let node = &self.nodes[at];
+        let Some(set) = node.set(meta) else {
+            return;
+        };
+        let is_beyond_repair = |parent: &Set| {
+            let has_no_replica = parent.local().is_none() && parent.degraded().is_some();
+            has_no_replica && parent.members().keys().all(|site| parent.remote(site).is_none())
+        };
+        let needs = set.queue().flat_map(|draft| &draft.needs);
+        let needs = needs.filter(|need| !need.gone && must_wait(need, &node.disk.sets));
+        let parents = needs.map(|need| need.set.clone());
+        let parents = parents.filter(|parent| node.set(parent).is_some_and(is_beyond_repair));
+        for parent in parents.collect::<Vec<_>>() {
+            self.drive(at, &parent, Event::Retry);
         }
     }
 
@@ -188,6 +212,14 @@ impl World {
         };
         if self.oracle.lost.contains(&node.name) && node.app.resources.contains_key(&local) {
             self.drive(at, meta, Event::Claim { local });
+        }
+    }
+
+    /// What got no answer too often is tried again by nobody else.
+    fn retry_spent(&mut self, at: usize, meta: &MetaId) {
+        let is_spent = |set: &Set| set.log().any(|entry| entry.state == State::Waiting(Why::SPENT));
+        if self.nodes[at].set(meta).is_some_and(is_spent) {
+            self.drive(at, meta, Event::Retry);
         }
     }
 
@@ -222,8 +254,15 @@ impl World {
             })
         };
         let weight = |at: &usize| {
-            let set = self.nodes[*at].disk.sets.get(meta);
-            let size = set.map(|set| (set.epoch(), set.members().len()));
+            let node = &self.nodes[*at];
+            // A site that leaves takes no orders: where another one is as good, that is asked.
+            let stays = |set: &Set| {
+                set.members()
+                    .get(&node.name)
+                    .is_some_and(|me| me.leaving.is_none())
+            };
+            let set = node.disk.sets.get(meta);
+            let size = set.map(|set| (set.epoch(), set.members().len(), stays(set)));
             (size, std::cmp::Reverse(*at))
         };
         (0..self.nodes.len()).filter(is_member).max_by_key(weight)
@@ -322,6 +361,9 @@ impl World {
             Some(_) if is_apart && was_let_in => Some(Remedy::Yield),
             Some(_) if is_apart => Some(Remedy::Expel),
             None if set.standing() == Standing::Member && !is_apart => Some(Remedy::Admit),
+            // It left in good order, lost its store, and a message of that time made it begin again: nobody removed it,
+            // and it was told that it is out.
+            None if set.standing() == Standing::Expelled && is_impatient => Some(Remedy::Admit),
             _ => None,
         }
     }

@@ -53,7 +53,7 @@ pub(super) fn get(from: SocketAddr, path: &str) -> Result<Value> {
 }
 
 /// Reads something from an agent.
-pub(super) fn admin(socket: &Path, path: &str) -> Result<Value> {
+pub(crate) fn admin(socket: &Path, path: &str) -> Result<Value> {
     let stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(ADMIN_MAX))?;
     good(send(stream, &reading(path))?, path)

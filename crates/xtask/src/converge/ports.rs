@@ -10,13 +10,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// The socket is bound and never listens: connections are refused until somebody else listens, and the kernel
 /// gives the port to nobody who did not ask for it by number.
 #[derive(Debug)]
-pub(super) struct Port {
-    pub(super) addr: SocketAddr,
+pub(crate) struct Port {
+    pub(crate) addr: SocketAddr,
     _held: Socket,
 }
 
 impl Port {
-    pub(super) fn reserve() -> Result<Self> {
+    pub(crate) fn reserve() -> Result<Self> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
         socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;

@@ -5,24 +5,36 @@ use std::fmt;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{table::Mutant, workshop::Ending};
+use super::{
+    table::Mutant,
+    workshop::{Ending, Notice},
+};
+
+const PAGE_HEAD: &str = "\
+# What kills each mutant
+
+Written by `cargo xtask mutants --page`: the invariant that did not hold and the first seed that shows it, of the 2,000 ordinary
+schedules or of `tests/pinned.txt`. Where no schedule notices a mutant, the first test of the engine that fails. `mutants.toml` says what each one
+breaks.
+
+| area | mutant | killed by |
+|---|---|---|
+";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub(super) enum Verdict {
     Killed {
-        seed: Option<u64>,
-        by: String,
+        by: Notice,
     },
     Survived,
     /// It survived, as the table says that it does for now.
     KnownSurvivor,
     /// It survived, as the table says that it must.
     Equivalent,
-    /// The table says that it survives, or that nobody can tell it from the engine, and a schedule notices it.
+    /// The table says that it survives, or that nobody can tell it from the engine, and it is noticed.
     NowKilled {
-        seed: Option<u64>,
-        by: String,
+        by: Notice,
     },
     DoesNotBuild {
         error: String,
@@ -46,19 +58,13 @@ struct Row<'t> {
 
 impl Verdict {
     pub(super) fn of(mutant: &Mutant, ending: Ending) -> Self {
-        let (seed, what) = match ending {
-            Ending::Passed if mutant.equivalent.is_some() => return Self::Equivalent,
-            Ending::Passed if mutant.survives.is_some() => return Self::KnownSurvivor,
-            Ending::Passed => return Self::Survived,
-            Ending::DoesNotBuild(error) => return Self::DoesNotBuild { error },
-            Ending::Failed { seed, what } => (seed, what),
-            Ending::Endless => (None, "endless: it does not come to an end".to_owned()),
-        };
-        let by = what.split(':').next().unwrap_or_default().to_owned();
-        if mutant.is_to_be_found() {
-            Self::Killed { seed, by }
-        } else {
-            Self::NowKilled { seed, by }
+        match ending {
+            Ending::Passed if mutant.equivalent.is_some() => Self::Equivalent,
+            Ending::Passed if mutant.survives.is_some() => Self::KnownSurvivor,
+            Ending::Passed => Self::Survived,
+            Ending::DoesNotBuild(error) => Self::DoesNotBuild { error },
+            Ending::Noticed(by) if mutant.is_to_be_found() => Self::Killed { by },
+            Ending::Noticed(by) => Self::NowKilled { by },
         }
     }
 
@@ -70,16 +76,24 @@ impl Verdict {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let at = |seed: &Option<u64>| seed.map_or("no seed".to_owned(), |seed| format!("seed {seed}"));
         match self {
-            Self::Killed { seed, by } => write!(f, "killed by {by}, {}", at(seed)),
+            Self::Killed { by } => write!(f, "killed by {by}"),
             Self::Survived => f.write_str("SURVIVED"),
             Self::KnownSurvivor => f.write_str("survived, as is known"),
             Self::Equivalent => f.write_str("equivalent"),
-            Self::NowKilled { seed, by } => {
-                write!(f, "NOW KILLED by {by}, {}: the table says otherwise", at(seed))
-            }
+            Self::NowKilled { by } => write!(f, "NOW KILLED by {by}: the table says otherwise"),
             Self::DoesNotBuild { error } => write!(f, "DOES NOT BUILD: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Schedule { seed, invariant } => write!(f, "`{invariant}`, seed {seed}"),
+            Self::Test(name) => write!(f, "test `{name}`"),
+            Self::Endless => f.write_str("its not coming to an end"),
+            Self::Breakdown => f.write_str("breaking down"),
         }
     }
 }
@@ -131,6 +145,23 @@ pub(super) fn list(mutants: &[Mutant]) -> String {
     lines.collect()
 }
 
+/// The page that says what notices which mutant, for those who read the repository.
+pub(super) fn page(tried: &[Tried<'_>]) -> String {
+    let mut rows: Vec<_> = tried.iter().map(row_of_page).collect();
+    rows.sort_unstable();
+    format!("{PAGE_HEAD}{}", rows.concat())
+}
+
+fn row_of_page(Tried { mutant, verdict }: &Tried<'_>) -> String {
+    let end = match (verdict, &mutant.equivalent, &mutant.survives) {
+        (Verdict::Killed { by } | Verdict::NowKilled { by }, ..) => by.to_string(),
+        (Verdict::Equivalent, Some(why), _) => format!("equivalent: {why}"),
+        (Verdict::KnownSurvivor, _, Some(why)) => format!("survives: {why}"),
+        (other, ..) => other.to_string(),
+    };
+    format!("| {} | {} | {end} |\n", mutant.area, mutant.name)
+}
+
 pub(super) fn json(tried: &[Tried<'_>]) -> Result<String> {
     let row = |Tried { mutant, verdict }: &'_ Tried<'_>| -> Result<serde_json::Value> {
         Ok(serde_json::to_value(Row {
@@ -162,10 +193,10 @@ mod tests {
     }
 
     fn failed() -> Ending {
-        Ending::Failed {
-            seed: Some(7),
-            what: "order: m0".to_owned(),
-        }
+        Ending::Noticed(Notice::Schedule {
+            seed: 7,
+            invariant: "order".to_owned(),
+        })
     }
 
     #[test]
@@ -178,6 +209,21 @@ mod tests {
         let other = mutant(None, None);
         assert!(is_good(&other, failed()));
         assert!(!is_good(&other, Ending::Passed));
+    }
+
+    #[test]
+    fn the_page_names_what_notices() {
+        let (killed, equal) = (mutant(None, None), mutant(None, Some("nobody can tell")));
+        let tried = |mutant, ending| Tried {
+            mutant,
+            verdict: Verdict::of(mutant, ending),
+        };
+        let page = page(&[tried(&killed, failed()), tried(&equal, Ending::Passed)]);
+        assert!(page.contains("| order | m | `order`, seed 7 |"), "{page}");
+        assert!(
+            page.contains("| order | m | equivalent: nobody can tell |"),
+            "{page}"
+        );
     }
 
     #[test]

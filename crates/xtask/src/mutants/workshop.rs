@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use serde::Serialize;
 
 use super::table::Mutant;
 use crate::{command, repo::Repo};
@@ -17,6 +18,8 @@ use crate::{command, repo::Repo};
 /// Those of names are so short that as many as the ordinary test run plays cost nothing.
 const NAME_SCHEDULES: u64 = 3_000;
 const THREADS: usize = 2;
+/// Those of the engine.
+const TESTS: &str = "crates/replica/tests";
 /// A mutant that takes so many times as long as the engine itself does not come to an end.
 const PATIENCE: u32 = 10;
 const PATIENCE_MIN: Duration = Duration::from_secs(60);
@@ -40,18 +43,29 @@ pub(super) struct Workshop {
     patience: Duration,
 }
 
-/// How a run of the simulator ended.
+/// How the schedules and the engine's tests ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ending {
     Passed,
-    Failed {
-        seed: Option<u64>,
-        what: String,
-    },
-    /// It was stopped.
-    Endless,
+    Noticed(Notice),
     /// With the compiler's first words.
     DoesNotBuild(String),
+}
+
+/// What shows that something is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Notice {
+    Schedule {
+        seed: u64,
+        invariant: String,
+    },
+    /// A test of the engine, by its name.
+    Test(String),
+    /// It was stopped.
+    Endless,
+    /// It ended without saying why.
+    Breakdown,
 }
 
 impl Workshop {
@@ -69,8 +83,7 @@ impl Workshop {
             bail!("the engine does not build in {}: {what}", workshop.dir.display());
         }
         let begin = Instant::now();
-        for is_about_names in [false, true] {
-            let ending = workshop.play(is_about_names)?;
+        for ending in [workshop.play(false)?, workshop.play(true)?, workshop.test()?] {
             if ending != Ending::Passed {
                 bail!("the engine fails without any mutant: {ending:?}");
             }
@@ -93,11 +106,16 @@ impl Workshop {
         ending
     }
 
+    /// The schedules first: what they notice needs no test that was made for it.
     fn build_and_play(&self, is_about_names: bool) -> Result<Ending> {
-        match self.build()? {
-            Ending::Passed => self.play(is_about_names),
-            ending => Ok(ending),
+        let mut ending = self.build()?;
+        if ending == Ending::Passed {
+            ending = self.play(is_about_names)?;
         }
+        if ending == Ending::Passed {
+            ending = self.test()?;
+        }
+        Ok(ending)
     }
 
     fn copy(&self) -> Result<()> {
@@ -113,6 +131,7 @@ impl Workshop {
             fs::copy(from.join("Cargo.toml"), to.join("Cargo.toml"))?;
             copy_dir(&from.join("src"), &to.join("src"))?;
         }
+        copy_dir(&self.repo.join(TESTS), &self.dir.join(TESTS))?;
         fs::create_dir_all(old.join("sim/tests"))?;
         for table in ["crates/sim/tests/known.txt", "crates/sim/tests/pinned.txt"] {
             fs::copy(self.repo.join(table), self.dir.join(table))?;
@@ -153,14 +172,27 @@ impl Workshop {
         };
         play.args(["--brief", "--schedules", &schedules.to_string()])
             .args(["--threads", &THREADS.to_string()]);
-        let Some(output) = output_within(&mut play, self.patience)? else {
-            return Ok(Ending::Endless);
+        self.ending(&mut play, broken_schedule)
+    }
+
+    /// The engine's own tests, which the ordinary test run has too.
+    fn test(&self) -> Result<Ending> {
+        let mut test = command::cargo(&self.dir);
+        test.args(["test", "-p", "cheops-replica", "--tests"])
+            .env("CARGO_TARGET_DIR", self.dir.join("target"))
+            .env("RUSTFLAGS", "-Awarnings");
+        self.ending(&mut test, broken_test)
+    }
+
+    fn ending(&self, command: &mut Command, first_notice: fn(&str) -> Option<Notice>) -> Result<Ending> {
+        let Some(output) = output_within(command, self.patience)? else {
+            return Ok(Ending::Noticed(Notice::Endless));
         };
-        Ok(if output.status.success() {
-            Ending::Passed
-        } else {
-            failure(&String::from_utf8_lossy(&output.stdout))
-        })
+        if output.status.success() {
+            return Ok(Ending::Passed);
+        }
+        let said = String::from_utf8_lossy(&output.stdout);
+        Ok(Ending::Noticed(first_notice(&said).unwrap_or(Notice::Breakdown)))
     }
 }
 
@@ -170,7 +202,7 @@ fn output_within(command: &mut Command, patience: Duration) -> Result<Option<Out
     let mut child = piped
         .stderr(Stdio::null())
         .spawn()
-        .context("the simulator cannot be started")?;
+        .context("it cannot be started")?;
     let begin = Instant::now();
     while child.try_wait()?.is_none() {
         if begin.elapsed() > patience {
@@ -184,19 +216,21 @@ fn output_within(command: &mut Command, patience: Duration) -> Result<Option<Out
 }
 
 /// What the simulator says of its first failure: `seed 7: order: m0 should be ...`.
-fn failure(said: &str) -> Ending {
-    let line = said.lines().find_map(|line| line.strip_prefix("seed "));
-    let parts = line.and_then(|line| line.split_once(": "));
-    match parts {
-        Some((seed, what)) => Ending::Failed {
-            seed: seed.parse().ok(),
-            what: what.to_owned(),
-        },
-        None => Ending::Failed {
-            seed: None,
-            what: "the simulator broke down".to_owned(),
-        },
-    }
+fn broken_schedule(said: &str) -> Option<Notice> {
+    let line = said.lines().find_map(|line| line.strip_prefix("seed "))?;
+    let (seed, what) = line.split_once(": ")?;
+    let invariant = what.split(':').next().unwrap_or_default().to_owned();
+    let seed = seed.parse().ok()?;
+    Some(Notice::Schedule { seed, invariant })
+}
+
+/// The first test that failed: `test names::a_name ... FAILED`.
+fn broken_test(said: &str) -> Option<Notice> {
+    let failed = |line: &str| {
+        let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
+        Some(Notice::Test(name.to_owned()))
+    };
+    said.lines().find_map(failed)
 }
 
 /// A crate and those of the workspace that it depends on, by directory.
@@ -257,10 +291,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_read() {
+    fn the_first_failure_is_read() {
         let said = "seed 7: order: m0 should be\nseed 8: equal: other";
-        let (seed, what) = (Some(7), "order: m0 should be".to_owned());
-        assert_eq!(failure(said), Ending::Failed { seed, what });
+        let (seed, invariant) = (7, "order".to_owned());
+        assert_eq!(broken_schedule(said), Some(Notice::Schedule { seed, invariant }));
+        let said = "test a::b ... ok\ntest a::c ... FAILED\ntest a::d ... FAILED";
+        assert_eq!(broken_test(said), Some(Notice::Test("a::c".to_owned())));
     }
 
     #[test]

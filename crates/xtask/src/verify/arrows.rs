@@ -33,7 +33,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("example", &[]),
     ("relay", &[]),
     ("sim", &["types", "glue", "replica"]),
-    ("xtask", &["types", "relay"]),
+    ("fuzzing", &["types", "scope", "glue", "proxy", "store", "node"]),
+    ("xtask", &["types", "relay", "net", "mesh", "replica"]),
 ];
 
 pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {

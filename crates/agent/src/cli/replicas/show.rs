@@ -58,6 +58,9 @@ pub(super) fn detail(detail: &SetDetail) -> String {
         "service  {}\nkind     {}\nstate    {}",
         set.service, set.kind, set.state
     );
+    if let Some(why) = &detail.fenced {
+        let _ = writeln!(text, "fenced   {why}");
+    }
     if !detail.removed.is_empty() {
         let _ = writeln!(text, "removed  {}", names(&detail.removed));
     }

@@ -1,5 +1,6 @@
 //! The steps, in the order in which they are played.
 
+mod names;
 mod replicate;
 mod span;
 
@@ -31,6 +32,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     survive_a_cut(stage).await?;
     lose_an_answer(stage).await?;
     replicate::play(stage).await?;
+    names::play(stage).await?;
     span::play(stage).await?;
     mistakes(stage).await
 }
@@ -379,6 +381,18 @@ async fn mistakes(stage: &mut Stage<'_>) -> anyhow::Result<()> {
                 .member("/code", Code::ScopeSyntax.as_str())
                 .executed(&[])
                 .that(has_position, "a position in the scope")
+        })
+        .await?;
+    stage.step(
+        "A path with two readings",
+        "Some applications read `%2F` as a slash, some do not: a write could evade replication. It is refused.",
+    );
+    stage
+        .expect(&Call::patch(b, "/items%2F1001", r#"{"price":1}"#), |check| {
+            check
+                .status(400)
+                .member("/code", Code::PathAmbiguous.as_str())
+                .executed(&[])
         })
         .await?;
     Ok(())

@@ -22,6 +22,20 @@ pub(crate) fn cheops() -> Command {
     command
 }
 
+/// The binary with a hard limit of open files.
+fn with_files(max: Option<u64>) -> Command {
+    let cheops = cheops();
+    let Some(max) = max else { return cheops };
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &format!("ulimit -n {max} && exec \"$0\" \"$@\"")])
+        .arg(cheops.get_program());
+    for (name, _) in cheops.get_envs() {
+        command.env_remove(name);
+    }
+    command
+}
+
 /// Runs a command of the binary to its end, which must be good.
 pub(crate) fn run_cheops(args: &[&str]) -> Output {
     let output = cheops().args(args).output().unwrap();
@@ -38,9 +52,10 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    pub(crate) fn spawn(name: &str, config: &Path, log: &Path) -> Self {
+    /// `files_max`: how many files it may have open, and no more for the asking.
+    pub(crate) fn spawn(name: &str, config: &Path, log: &Path, files_max: Option<u64>) -> Self {
         let output = File::options().create(true).append(true).open(log).unwrap();
-        let process = cheops()
+        let process = with_files(files_max)
             .args(["run", "--exit-with-stdin", "-c"])
             .arg(config)
             .stdin(Stdio::piped())

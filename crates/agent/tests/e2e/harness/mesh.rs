@@ -49,6 +49,8 @@ pub(crate) struct MeshBuilder {
     tls: Option<(String, ServiceTls)>,
     one_address: bool,
     credential: Option<(String, String)>,
+    files_max: Option<u64>,
+    exempt: Option<String>,
 }
 
 impl Mesh {
@@ -69,6 +71,8 @@ impl Mesh {
             tls: None,
             one_address: false,
             credential: None,
+            files_max: None,
+            exempt: None,
         }
     }
 
@@ -171,6 +175,18 @@ impl MeshBuilder {
         self
     }
 
+    /// How many files each agent may have open.
+    pub(crate) fn files_max(mut self, max: u64) -> Self {
+        self.files_max = Some(max);
+        self
+    }
+
+    /// Addresses whose budgets do not count.
+    pub(crate) fn exempt(mut self, network: &str) -> Self {
+        self.exempt = Some(network.to_owned());
+        self
+    }
+
     /// The link is cut before anybody uses it.
     pub(crate) fn cut(mut self, from: usize, to: usize) -> Self {
         self.cut.insert((from, to));
@@ -229,12 +245,13 @@ impl MeshBuilder {
             (service.to_owned(), listening)
         });
         let data_dir = self.data_dirs.get(&number).cloned();
-        let site = Site::new(
+        let mut site = Site::new(
             name,
             data_dir.unwrap_or_else(|| dir.join("data")),
             dir,
             services.into(),
         );
+        site.limit_files(self.files_max);
         if let Some(token) = &self.token {
             fs::write(site.token_file(), token).unwrap();
         }
@@ -321,8 +338,13 @@ impl MeshBuilder {
     ) -> String {
         let (name, workers) = (&site.name, self.workers);
         let data_dir = site.data_dir().display();
+        let exempt = self
+            .exempt
+            .iter()
+            .map(|network| format!("exempt_clients = [\"{network}\"]\n"));
+        let exempt: String = exempt.collect();
         let mut text = format!(
-            "site = \"{name}\"\ndata_dir = \"{data_dir}\"\nworkers = {workers}\nglue = \"{glue}\"\n\n\
+            "site = \"{name}\"\ndata_dir = \"{data_dir}\"\nworkers = {workers}\nglue = \"{glue}\"\n{exempt}\n\
              [peer]\nlisten = \"{peer}\"\nca = \"ca.pem\"\ncert = \"{name}.pem\"\nkey = \"{name}.key\"\n\n[limits]\n"
         );
         for (limit, value) in &self.limits {

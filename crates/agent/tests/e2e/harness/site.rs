@@ -34,6 +34,7 @@ pub(crate) struct Site {
     data_dir: PathBuf,
     dir: PathBuf,
     services: BTreeMap<String, Listening>,
+    files_max: Option<u64>,
     agent: Option<Agent>,
 }
 
@@ -49,8 +50,14 @@ impl Site {
             data_dir,
             dir,
             services,
+            files_max: None,
             agent: None,
         }
+    }
+
+    /// Lets the agent have so many files open and no more.
+    pub(super) fn limit_files(&mut self, max: Option<u64>) {
+        self.files_max = max;
     }
 
     /// Where users reach a service.
@@ -103,7 +110,12 @@ impl Site {
 
     pub(crate) fn start(&mut self) {
         let log = self.dir.join("agent.log");
-        self.agent = Some(Agent::spawn(&self.name, &self.config_path(), &log));
+        self.agent = Some(Agent::spawn(
+            &self.name,
+            &self.config_path(),
+            &log,
+            self.files_max,
+        ));
     }
 
     /// Waits until the agent answers and sees `peers` as up.

@@ -119,6 +119,12 @@ async fn respond_async_is_answered_at_once_and_can_be_polled() {
             "{answer:?}"
         );
         let addr = mesh.site(1).public(service);
+        let number = get(addr, &location).await.json()["operation"].to_string();
+        let place = format!("/.cheops/operations/{}", number.trim_matches('"'));
+        if place != location {
+            // What can be guessed says nothing.
+            get(addr, &place).await.problem(404, "unknown_operation");
+        }
         until("the operation is done everywhere", async || {
             let status = get(addr, &location).await.is(200).json();
             let sites = status["sites"].as_array().unwrap();

@@ -123,7 +123,7 @@ fn ids_are_exchanged_in_the_document_alone() {
     // Items of lists are documents themselves.
     let address = profile.address("A", "/servers").unwrap();
     let shape = profile.identify("A", "GET", "/servers").list.unwrap();
-    let list = address.map_list(shape, r#"{"servers":[{"id":"7"}]}"#.into(), &Known);
+    let list = address.map_list(shape, r#"{"servers":[{"id":"7"}]}"#.into(), 9, &Known);
     assert_eq!(list.unwrap().body, r#"{"servers":[{"id":"server-7"}]}"#);
 }
 

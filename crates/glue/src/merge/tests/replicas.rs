@@ -45,9 +45,9 @@ impl Replicated {
                 .scope
                 .iter()
                 .filter(|other| *other != name && self.has(other, number));
-            let others: Vec<_> = others.filter(|_| self.tells_sites).cloned().collect();
+            let others: Arc<[_]> = others.filter(|_| self.tells_sites).cloned().collect();
             if number < 50 {
-                page.mark(&address, [(place, &*others)]);
+                page.mark(&address, [(place, &others)]);
             }
         }
         Some(page)

@@ -170,10 +170,14 @@ impl<'s> View<'s> {
                 Some(status) => format!("the service at `{here}` answered {status}; it is asked again"),
                 None => format!("the service at `{here}` could not be reached; it is asked again"),
             },
-            OperationState::Blocked => format!(
-                "the service at `{here}` answered {}; it is asked again slowly",
-                status.unwrap_or(403)
-            ),
+            OperationState::Blocked => match status {
+                Some(status) => {
+                    format!("the service at `{here}` answered {status}; it is asked again slowly")
+                }
+                None => format!(
+                    "the service at `{here}` may not survive it; it is not sent again: look at the service, then retry or abandon it"
+                ),
+            },
             OperationState::NeedsCredentials => {
                 format!("the service at `{here}` does not take its credential; retry it with another one")
             }
@@ -267,6 +271,7 @@ pub(super) fn waiting(why: Why) -> (OperationState, Option<u16>) {
     match why {
         Why::Turn => (OperationState::Waiting, None),
         Why::Retry { status } => (OperationState::Retry, status),
+        Why::SPENT => (OperationState::Blocked, None),
         Why::Blocked { status } => (OperationState::Blocked, Some(status)),
         Why::NeedsCredentials => (OperationState::NeedsCredentials, None),
         Why::Quarantined => (OperationState::Quarantined, None),

@@ -36,6 +36,7 @@ fn access(credential: Option<&str>, vouch: &[&str]) -> Access {
     Access {
         credential: credential.map(|text| text.as_bytes().into()),
         vouch: vouch.iter().map(|&name| name.to_owned()).collect(),
+        ..Access::default()
     }
 }
 
@@ -210,12 +211,79 @@ fn reads_are_made_in_the_name_of_whoever_wrote_last() {
             by: site("b"),
             caller: caller("ann", &[]),
         }),
-        credential: None,
+        ..OnBehalf::default()
     };
     let read = lab::run(hands.read(&order(), &LocalId::new("7"), &last));
     assert_eq!(read, Replica::Missing);
     let expected = [("authorization", "Bearer site-token"), ("act-user", "ann")];
     assert_eq!(spoken(&application.seen.borrow()[0]), expected);
+}
+
+/// The state of the replica of `from`, where `ann` wrote last, through this very site.
+fn state_of(lab: &Lab, from: &str, user: &str, brought: Option<Secret>) -> (Attempt, Vec<(String, String)>) {
+    let state = Form::CreateFrom {
+        state: b"{}".to_vec(),
+    };
+    let execution = Execution {
+        origin: None,
+        source: Some(site(from)),
+        credential: brought,
+        ..execution(Recognise::Nothing, state)
+    };
+    let stand_in = OnBehalf {
+        caller: Some(Vouched {
+            by: site("a"),
+            caller: caller(user, &[]),
+        }),
+        credential: Some(credential(lab, "Bearer of-ann")),
+        ..OnBehalf::default()
+    };
+    let application = FakeApplication::answering([answer(201, &[("location", "/orders/8")], "{}")]);
+    let hands = hands(lab, &application);
+    let attempt = lab::run(hands.execute(&order(), &[site(from)], &stand_in, execution)).unwrap();
+    let seen = application.seen.borrow();
+    let spoken = seen.first().map(spoken).unwrap_or_default();
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    (attempt, spoken.into_iter().map(owned).collect())
+}
+
+#[test]
+fn a_state_speaks_for_those_alone_whom_its_source_may_vouch_for() {
+    let lab = shop("A", access(Some("site-token"), &[]));
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let (attempt, spoken) = state_of(&lab, "b", "ann", None);
+    assert_eq!(attempt, answered(201, Some("8")));
+    assert_eq!(
+        spoken,
+        [
+            pair("authorization", "Bearer site-token"),
+            pair("act-user", "ann")
+        ]
+    );
+    // `c` may vouch for nobody: neither the site's credential nor one that somebody else has left is used.
+    let (attempt, spoken) = state_of(&lab, "c", "ann", None);
+    assert!(
+        matches!(
+            attempt,
+            Attempt::Answered {
+                status: 401,
+                said: Some(_),
+                ..
+            }
+        ),
+        "{attempt:?}"
+    );
+    assert_eq!(spoken, []);
+    let (attempt, spoken) = state_of(&lab, "c", "ann", Some(credential(&lab, "Bearer brought")));
+    assert_eq!(attempt, answered(201, Some("8")));
+    assert_eq!(spoken, [pair("authorization", "Bearer brought")]);
+    // A name that is privileged here is not one by the word of `b`.
+    let (attempt, spoken) = state_of(&lab, "b", "sys:root", None);
+    assert!(
+        matches!(attempt, Attempt::Answered { status: 401, .. }),
+        "{attempt:?}"
+    );
+    assert_eq!(spoken, []);
 }
 
 #[test]

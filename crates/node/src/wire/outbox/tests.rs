@@ -112,7 +112,7 @@ fn ends(losses: u64) -> (Lab, Rc<Link>) {
 fn ten_thousand_messages_arrive_over_a_link_with_losses() {
     let (here, link) = ends(20);
     let outboxes = Outboxes::new(Arc::clone(&here.core), link.clone());
-    let wanted: BTreeSet<(String, u64)> = (0..10_000)
+    let wanted: BTreeSet<(String, u64)> = (1..=10_000)
         .map(|number| (format!("set{}", number % 97), number))
         .collect();
     run(async {
@@ -140,7 +140,7 @@ fn the_messages_of_a_set_do_not_overtake_each_other() {
     let (here, link) = ends(0);
     let outboxes = Outboxes::new(Arc::clone(&here.core), link.clone());
     run(async {
-        for number in 0..2_000 {
+        for number in 1..=2_000 {
             outboxes.send(&site("b"), single(number % 7, number, b"{}"));
             if number % 100 == 0 {
                 tokio::time::sleep(Duration::from_millis(70)).await;
@@ -169,7 +169,7 @@ fn a_long_link_carries_megabytes_a_second_even_for_one_set() {
     let bytes = 200 * body.len();
     let elapsed = run(async {
         let start = tokio::time::Instant::now();
-        for number in 0..200 {
+        for number in 1..=200 {
             outboxes.send(&site("b"), single(1, number, &body));
         }
         idle(&outboxes).await;

@@ -21,6 +21,11 @@ pub(super) const SCENARIOS: &[Scenario<Sites>] = &[
         play: wrong_scope,
     },
     Scenario {
+        name: "path-readings",
+        shows: "a write that the API server reads in another way than the agent is refused, and changes no replica",
+        play: path_readings,
+    },
+    Scenario {
         name: "discovery-cache",
         shows: "the second scoped command uses what kubectl has cached of the first",
         play: discovery_cache,
@@ -28,6 +33,49 @@ pub(super) const SCENARIOS: &[Scenario<Sites>] = &[
 ];
 
 const BOTH: &str = "--scope={Site1 & Site2}";
+
+/// The API server decodes a path before it splits it: `configmaps%2Fplan` is the config map `plan`.
+fn path_readings(sites: &mut Sites) -> Result<String> {
+    const NS: &str = "paths";
+    sites.namespace(NS)?;
+    let made = [
+        "-n",
+        NS,
+        "create",
+        "configmap",
+        "plan",
+        "--from-literal=n=1",
+        BOTH,
+    ];
+    sites.cheops_kubectl(1, made).ok()?;
+    for site in [1, 2] {
+        sites.until_is(site, NS, "configmap/plan", |plan| plan["data"]["n"] == "1")?;
+    }
+    let changed = format!(
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"plan","namespace":"{NS}"}},"data":{{"n":"2"}}}}"#
+    );
+    let readings = [
+        format!("/api/v1/namespaces/{NS}/configmaps%2Fplan"),
+        format!("/api/v1/namespaces/{NS}/configmaps/x%2F..%2Fplan"),
+    ];
+    for path in &readings {
+        let put = ["replace", "--raw", path, "-f", "-"];
+        let refused = sites.kubectl(1, put).input(changed.clone()).output()?;
+        ensure!(!refused.is_ok(), "the agent passed it on: {refused}");
+    }
+    for site in [1, 2] {
+        let plan = sites.until_is(site, NS, "configmap/plan", |_| true)?;
+        ensure!(plan["data"]["n"] == "1", "Site{site} has {plan:#}");
+    }
+    // It is no idle fear: asked itself, the API server takes the first of them.
+    let direct = ["replace", "--raw", &readings[0], "-f", "-"];
+    let taken = sites.direct(2, direct).input(changed).output()?;
+    Ok(format!(
+        "{} readings of one path refused; the API server itself {} the first",
+        readings.len(),
+        if taken.is_ok() { "takes" } else { "refuses" }
+    ))
+}
 
 fn merged_get(sites: &mut Sites) -> Result<String> {
     const NS: &str = "merged";

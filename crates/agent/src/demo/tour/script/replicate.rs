@@ -137,7 +137,7 @@ async fn write_on_both_sides(stage: &mut Stage<'_>, pump: &Pump) -> anyhow::Resu
         "Healed: the replicas agree",
         "The later write is what both have now. The other one is not lost: it is a conflict.",
     );
-    let took = agree(stage, pump).await?;
+    let took = agree(stage, &pump.path, "price", &json!(8)).await?;
     stage.event(&format!("they agree after {:.1} s", took.as_secs_f64()));
     for b in [pump.b1, pump.b2] {
         stage
@@ -149,20 +149,25 @@ async fn write_on_both_sides(stage: &mut Stage<'_>, pump: &Pump) -> anyhow::Resu
     Ok(())
 }
 
-/// Waits until both sites show the later write and know what lost.
-async fn agree(stage: &Stage<'_>, pump: &Pump) -> anyhow::Result<Duration> {
+/// Waits until site1 and site2 both show this value in a resource.
+pub(super) async fn agree(
+    stage: &Stage<'_>,
+    path: &str,
+    member: &str,
+    wanted: &Value,
+) -> anyhow::Result<Duration> {
     let start = Instant::now();
     loop {
-        let mut prices = Vec::new();
-        for b in [pump.b1, pump.b2] {
-            let answer = stage.prepare(&Call::get(b, &pump.path)).await?;
-            prices.push(answer.json()["price"].clone());
+        let mut values = Vec::new();
+        for site in &stage.map.sites[..2] {
+            let answer = stage.prepare(&Call::get(site.b(), path)).await?;
+            values.push(answer.json()[member].clone());
         }
-        if prices.iter().all(|price| *price == json!(8)) {
+        if values.iter().all(|value| value == wanted) {
             return Ok(start.elapsed());
         }
         if start.elapsed() > AGREE_TIMEOUT {
-            bail!("site1 and site2 do not agree: {prices:?}");
+            bail!("site1 and site2 do not agree: {values:?}");
         }
         time::sleep(POLL_INTERVAL).await;
     }

@@ -1,0 +1,45 @@
+use std::{str, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use cheops_glue::{ListShape, Versions, with_version_of};
+
+use super::{PROFILES, parts, site};
+
+/// The JSON of a token, and the line of an event.
+pub(super) fn run(input: &[u8]) -> bool {
+    let mut parts = parts(input);
+    let (token, line) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let (here, text) = (site("site1"), URL_SAFE_NO_PAD.encode(token));
+    Versions::decode(token);
+    let versions = Versions::decode(&text);
+    if let Some(versions) = &versions {
+        assert_eq!(Versions::decode(&versions.encode()).as_ref(), Some(versions));
+    }
+    let body = format!("{text} {token} {line}");
+    if let Some(changed) = with_version_of(body.as_bytes(), &here) {
+        assert!(str::from_utf8(&changed).is_ok());
+    }
+    let list = PROFILES[1]
+        .identify("kubernetes", "GET", "/api/v1/configmaps")
+        .list
+        .cloned();
+    let Some(shape) = list else {
+        return false;
+    };
+    let is_event = event(&shape, &text, line, versions.clone().unwrap_or_default());
+    versions.is_some() || is_event
+}
+
+fn event(shape: &Arc<ListShape>, token: &str, line: &str, mut versions: Versions) -> bool {
+    let here = site("site1");
+    let query = format!("watch=1&resourceVersion={token}&{line}");
+    let asked = shape.versions_asked(&query);
+    shape.watch_query(&query, &asked, &here);
+    let Some(marked) = shape.mark_event(line.as_bytes(), &here, &mut versions, 1024) else {
+        return false;
+    };
+    assert!(!marked.contains(&b'\n'), "an event is one line");
+    let is_json = serde_json::from_slice::<serde_json::Value>(&marked).is_ok();
+    assert!(is_json, "{}", String::from_utf8_lossy(&marked));
+    shape.with_versions(line.as_bytes(), &versions).is_ok()
+}

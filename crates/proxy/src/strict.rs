@@ -1,0 +1,179 @@
+//! HTTP, read strictly: what two readers could read in two ways goes no further.
+//!
+//! The table is in docs/security.md.
+
+use cheops_net::Trailers;
+use cheops_types::{Code, Problem};
+use http::{
+    HeaderMap, HeaderValue, Method,
+    header::{CONTENT_LENGTH, TRAILER},
+    request,
+};
+
+use crate::head::Facts;
+
+/// Refuses a head that somebody behind this agent could read otherwise.
+pub(crate) fn check(head: &request::Parts, facts: Facts) -> Result<(), Problem> {
+    if head.method == Method::TRACE {
+        return Err(Problem::new(
+            Code::MethodRefused,
+            "TRACE would send back what the agent adds to a request; it is not passed on",
+        ));
+    }
+    if facts.framing_alias {
+        return Err(bad(
+            "a header that reads like `Content-Length` or `Transfer-Encoding` with `_` for `-` has two readings",
+        ));
+    }
+    if facts.length {
+        check_length(&head.headers)?;
+    }
+    Ok(())
+}
+
+/// One length, in digits, without anything that is taken for octal or left out.
+fn check_length(headers: &HeaderMap) -> Result<(), Problem> {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let is_plain = |value: &HeaderValue| match value.as_bytes() {
+        [b'0'] => true,
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    match (lengths.next(), lengths.next()) {
+        (Some(only), None) if is_plain(only) => Ok(()),
+        _ => Err(bad(
+            "`Content-Length` must be there once, as a number without sign and leading zeros",
+        )),
+    }
+}
+
+/// Whether some read this name as one by which a message is framed.
+pub(crate) fn is_framing_alias(name: &str) -> bool {
+    let reads_like = |other: &str| name != other && name.replace('_', "-") == other;
+    name.contains('_') && (reads_like("content-length") || reads_like("transfer-encoding"))
+}
+
+/// A host and perhaps a port: no user, no list, nothing that ends it early for another reader.
+pub(crate) fn check_host(host: &[u8]) -> Result<(), Problem> {
+    let is_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b'%');
+    let is_port = |port: &[u8]| port.iter().all(u8::is_ascii_digit);
+    let is_good = if let [b'[', rest @ ..] = host {
+        let mut parts = rest.splitn(2, |b| *b == b']');
+        let (inside, after) = (parts.next().unwrap_or_default(), parts.next());
+        let is_address = |b: &u8| is_name(b) || *b == b':';
+        let ends_well = |after: &[u8]| match after {
+            [] => true,
+            [b':', port @ ..] => is_port(port),
+            _ => false,
+        };
+        !inside.is_empty() && inside.iter().all(is_address) && after.is_some_and(ends_well)
+    } else {
+        let mut parts = host.splitn(2, |b| *b == b':');
+        let (name, port) = (parts.next().unwrap_or_default(), parts.next());
+        !name.is_empty() && name.iter().all(is_name) && port.is_none_or(is_port)
+    };
+    if is_good {
+        return Ok(());
+    }
+    Err(bad(
+        "the host of a request is a name or an address, and perhaps a port; nothing else may stand there",
+    ))
+}
+
+/// Takes the names off `Trailer` that do not follow.
+pub(crate) fn clean_declared(headers: &mut HeaderMap, trailers: &Trailers) {
+    let values: Vec<String> = headers
+        .get_all(TRAILER)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|name| !name.is_empty() && trailers.lets_in(name))
+        .map(str::to_owned)
+        .collect();
+    headers.remove(TRAILER);
+    if !values.is_empty()
+        && let Ok(value) = HeaderValue::try_from(values.join(", "))
+    {
+        headers.insert(TRAILER, value);
+    }
+}
+
+fn bad(detail: &str) -> Problem {
+    Problem::new(Code::BadRequest, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_a_host() {
+        for good in [
+            "app",
+            "app:80",
+            "app.example",
+            "my_app",
+            "127.0.0.1:8080",
+            "[::1]",
+            "[fe80::1%25eth0]:80",
+            "app:",
+        ] {
+            assert!(check_host(good.as_bytes()).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            ":80",
+            "user@app",
+            "app,other",
+            "app other",
+            "app/x",
+            "app#",
+            "app?x",
+            "app\\x",
+            "app:80:81",
+            "app:8a",
+            "[::1",
+            "[]",
+            "[::1]x",
+            "a\u{e9}",
+            "app\"",
+        ] {
+            assert!(check_host(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_length_has_one_reading() {
+        let check = |values: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(CONTENT_LENGTH, HeaderValue::from_static(value));
+            }
+            check_length(&headers).is_ok()
+        };
+        for good in ["0", "5", "10", "18446744073709551615"] {
+            assert!(check(&[good]), "{good}");
+        }
+        for bad in ["", "05", "00", "+5", "-5", "5 ", "5,5", "0x5", "5.0"] {
+            assert!(!check(&[bad]), "{bad}");
+        }
+        assert!(!check(&["5", "5"]));
+        assert!(!check(&["5", "6"]));
+    }
+
+    #[test]
+    fn names_that_read_like_framing() {
+        for alias in ["content_length", "transfer_encoding"] {
+            assert!(is_framing_alias(alias), "{alias}");
+        }
+        for other in [
+            "content-length",
+            "content_type",
+            "x_content_length",
+            "content_lengths",
+        ] {
+            assert!(!is_framing_alias(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Stores that were set back: a copy of the disk was put in its place.
+
+use cheops_replica::{Event, OpId, Token};
+
+use crate::lab::{Asked, Lab, name};
+
+/// Another site answers `at`, which has started, that its store is not younger than it remembers.
+fn confirms(lab: &mut Lab, other: &str, at: &str) {
+    let hello = lab.sites[at].0.hello();
+    let (site, _) = lab.sites.get_mut(other).unwrap();
+    let welcome = site.welcome(&name(at), &hello);
+    let (site, _) = lab.sites.get_mut(at).unwrap();
+    assert!(!site.welcomed(&name(other), welcome, 5));
+}
+
+#[test]
+fn numbers_go_on_only_when_every_member_has_confirmed_the_store() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    let (site, _) = lab.sites.get_mut("a").unwrap();
+    *site = site.clone().started(77);
+    let mut authors = Vec::new();
+    for confirming in ["b", "c"] {
+        confirms(&mut lab, confirming, "a");
+        let draft = lab.replace();
+        lab.write("a", draft);
+        authors.push(lab.set("a").log().last().unwrap().op.id.author.incarnation);
+    }
+    assert_eq!(authors, [77, 1]);
+}
+
+/// The agent of `a` starts over what its store is now. Its application is asked once more for what is in doubt.
+fn starts(lab: &mut Lab, start: u64) -> Asked {
+    let (site, set) = lab.sites["a"].clone();
+    lab.sites.insert("a", (site.started(start), set));
+    lab.step("a", Event::Resume);
+    lab.now_ms += lab.tuning.settle_ms;
+    let again = lab.step("a", Event::Wake);
+    assert_eq!(again.execute.len(), 1);
+    again
+}
+
+/// The numbers under which a site knows a write.
+fn numbers(lab: &Lab, at: &str, token: Token) -> Vec<OpId> {
+    let log = lab.set(at).log().filter(|entry| entry.op.token == token);
+    log.map(|entry| entry.op.id.clone()).collect()
+}
+
+/// A write is under way at `a`; a copy of the disk is made. It is accepted, under the number of that start or, when the
+/// agent starts in between, another one. Then the copy is put back, and the other sites bring the write back while
+/// the application executes it once more.
+fn brought_back(starts_in_between: bool) {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    lab.away.insert("c");
+    let draft = lab.replace();
+    let token = draft.token;
+    let mut asked = lab.step("a", Event::Request(draft));
+    let copy = lab.sites["a"].clone();
+    if starts_in_between {
+        asked = starts(&mut lab, 70);
+    }
+    let shipped = lab.answer("a", &asked, 200);
+    lab.settle(shipped);
+    let first = numbers(&lab, "b", token);
+    assert_eq!(first.len(), 1);
+    lab.sites.insert("a", copy);
+    let again = starts(&mut lab, 77);
+    let unsure = lab.step("b", Event::PeerUnsure(name("a")));
+    lab.settle(unsure);
+    assert_eq!(numbers(&lab, "a", token), first, "b has told");
+    let done = lab.answer("a", &again, 200);
+    assert!(done.answers.is_empty(), "nobody waits for it");
+    lab.settle_at("a", done);
+    lab.wait(2);
+    for at in ["a", "b"] {
+        assert_eq!(numbers(&lab, at, token), first, "{at}");
+    }
+    let executed = lab.executed.iter().filter(|it| it.token == token).count();
+    assert_eq!(executed, 3, "twice at a, which had forgotten it, and once at b");
+    assert_eq!(lab.set("a").held(), lab.set("a").done());
+}
+
+#[test]
+fn a_write_that_comes_back_under_its_number_gets_no_other() {
+    brought_back(false);
+}
+
+#[test]
+fn a_write_that_comes_back_under_another_number_keeps_that() {
+    brought_back(true);
+}

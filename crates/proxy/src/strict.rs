@@ -80,17 +80,25 @@ pub(crate) fn check_host(host: &[u8]) -> Result<(), Problem> {
     ))
 }
 
-/// Takes the names off `Trailer` that do not follow.
+/// Takes the names off `Trailer` that do not follow. Where all of them do, it stays as it was sent.
 pub(crate) fn clean_declared(headers: &mut HeaderMap, trailers: &Trailers) {
-    let values: Vec<String> = headers
+    let texts: Option<Vec<&str>> = headers
         .get_all(TRAILER)
         .iter()
-        .filter_map(|value| value.to_str().ok())
+        .map(|value| value.to_str().ok())
+        .collect();
+    let is_text = texts.is_some();
+    let (stay, go): (Vec<&str>, Vec<&str>) = texts
+        .iter()
+        .flatten()
         .flat_map(|value| value.split(','))
         .map(str::trim)
-        .filter(|name| !name.is_empty() && trailers.lets_in(name))
-        .map(str::to_owned)
-        .collect();
+        .filter(|name| !name.is_empty())
+        .partition(|name| trailers.lets_in(name));
+    if is_text && go.is_empty() {
+        return;
+    }
+    let values: Vec<String> = stay.into_iter().map(str::to_owned).collect();
     headers.remove(TRAILER);
     if !values.is_empty()
         && let Ok(value) = HeaderValue::try_from(values.join(", "))
@@ -106,6 +114,28 @@ fn bad(detail: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn declared_trailers_stay_as_they_were_sent_unless_one_may_not_follow() {
+        let rules = Trailers::without(["x-cheops-"]);
+        let check = |sent: &[&'static str], left: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for value in sent {
+                headers.append(TRAILER, HeaderValue::from_static(value));
+            }
+            clean_declared(&mut headers, &rules);
+            let seen: Vec<_> = headers
+                .get_all(TRAILER)
+                .iter()
+                .map(|value| value.to_str().unwrap())
+                .collect();
+            assert_eq!(seen, left, "{sent:?}");
+        };
+        check(&["x-sum,", "x-b"], &["x-sum,", "x-b"]);
+        check(&[""], &[""]);
+        check(&["x-sum,content-length", "x-b"], &["x-sum, x-b"]);
+        check(&["X-Cheops-Scope"], &[]);
+    }
 
     #[test]
     fn a_host_is_a_host() {

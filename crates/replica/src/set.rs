@@ -439,7 +439,9 @@ impl Set {
         let mut waits = false;
         self.log.values().all(|entry| {
             waits |= !entry.is_done() && entry.op.verb.is_for_application();
-            !(waits && entry.has_executed())
+            // What waits and may have executed is perhaps in the replica: whoever begins from that would execute it on top.
+            let is_in_doubt = entry.doubted && !entry.op.verb.is_idempotent();
+            !(waits && (entry.has_executed() || is_in_doubt))
         })
     }
 

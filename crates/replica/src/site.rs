@@ -32,6 +32,10 @@ pub struct Site {
     /// The sites that have confirmed since the start that this store is not older than what they know.
     #[serde(default)]
     confirmed: BTreeSet<SiteName>,
+    /// The last hello of each other site since this start. Not kept over a start: what was on its way to this site ends
+    /// with the connections of the start that it was sent to.
+    #[serde(skip)]
+    greeted: BTreeMap<SiteName, Hello>,
 }
 
 /// Far beyond every clock. A site that claims more does not know better, it lies.
@@ -67,6 +71,15 @@ pub struct Hello {
     pub remembered: Vec<Age>,
 }
 
+impl Hello {
+    /// Whether its start is certainly not before that of the other one.
+    fn follows(&self, other: &Self) -> bool {
+        let start = other.age.start;
+        let remembers = || self.remembered.iter().any(|was| was.start == start);
+        self.age.incarnation > other.age.incarnation || self.age.start == start || remembers()
+    }
+}
+
 /// The answer to a [`Hello`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
@@ -91,6 +104,7 @@ impl Site {
             starts: Vec::new(),
             heard: BTreeMap::new(),
             confirmed: BTreeSet::new(),
+            greeted: BTreeMap::new(),
         }
     }
 
@@ -108,6 +122,7 @@ impl Site {
             start,
             is_new: false,
             confirmed: BTreeSet::new(),
+            greeted: BTreeMap::new(),
             ..self
         }
     }
@@ -133,6 +148,7 @@ impl Site {
     /// Answers another site's hello.
     pub fn welcome(&mut self, from: &SiteName, hello: &Hello) -> Welcome {
         self.hear_of(from, hello.age);
+        self.greet(from, hello);
         let start = hello.age.start;
         if let Some(heard) = self.heard.get_mut(from) {
             let remembers = |age: &Age| {
@@ -147,6 +163,30 @@ impl Site {
             start,
             known: heard.copied().filter(|age| age.start != start).collect(),
         }
+    }
+
+    fn greet(&mut self, from: &SiteName, hello: &Hello) {
+        let before = self.greeted.get(from);
+        if before.is_none_or(|before| hello.follows(before)) {
+            self.greeted.insert(from.clone(), hello.clone());
+        } else if before.is_some_and(|before| !before.follows(hello)) {
+            // The store was set back in between, or this hello is late: nobody here can tell. If it is the start of now, it is
+            // welcomed with the other one's age, and begins a new life.
+            self.greeted.remove(from);
+        }
+    }
+
+    /// Whether a message was sent before the start that this site has welcomed. It must not count any more: the store may
+    /// have been set back to before it, and having been confirmed, gives the numbers in there to other operations.
+    ///
+    /// ```text
+    /// paris numbers a write 6, sends it, is set back to 5 and starts; rome has not heard of 6 and confirms
+    /// paris numbers another write 6; only then the message with the first one reaches rome
+    /// ```
+    pub(crate) fn is_before_hello(&self, from: &SiteName, age: Age) -> bool {
+        let hello = self.greeted.get(from).map(|hello| hello.age);
+        // A new life has numbers of its own.
+        hello.is_some_and(|hello| age.start != hello.start && age.incarnation <= hello.incarnation)
     }
 
     /// Takes the answer to this site's own hello. True when the store turns out to have been set back: then its
@@ -260,6 +300,7 @@ impl Site {
     pub fn is_like(&self, other: &Self) -> bool {
         let silent = |site: &Self| Self {
             heard: BTreeMap::new(),
+            greeted: BTreeMap::new(),
             ..site.clone()
         };
         silent(self) == silent(other)

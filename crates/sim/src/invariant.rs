@@ -39,7 +39,9 @@ pub fn committed(world: &mut World, at: usize, meta: &MetaId, before: Option<&Ve
             if held.any(|held| held.includes(&entry.op.id)) {
                 numbers.push(entry.op.id.clone());
             }
-            known.remove(&entry.op.id);
+            let forgotten = known.remove(&entry.op.id);
+            let renumbered = world.oracle.renumbered.entry(meta.clone());
+            renumbered.or_default().extend(forgotten);
         }
         if !known.contains_key(&entry.op.id) {
             known.insert(entry.op.id.clone(), entry.op.clone());

@@ -16,6 +16,8 @@ pub struct Oracle {
     pub unknown: BTreeSet<Token>,
     /// Every operation that ever was in a log, by set.
     pub operations: BTreeMap<MetaId, BTreeMap<OpId, Operation>>,
+    /// Operations whose number was given to another one, because a store was set back and nobody else had heard of them.
+    pub renumbered: BTreeMap<MetaId, Vec<Operation>>,
     /// What was to be accepted and was never seen in a log. An operation of a site that is alone is dropped in the very
     /// step that accepts it; what was in doubt may have left something and be no operation.
     pub accepting: BTreeMap<MetaId, BTreeMap<Token, Operation>>,
@@ -67,7 +69,8 @@ impl Oracle {
                     // it has, and the operation is what it was. One that a site alone has forgotten with its disk may
                     // have had the number before.
                     if known.get(operation).is_none_or(|before| before.token != token) {
-                        known.insert(operation.clone(), op);
+                        let before = known.insert(operation.clone(), op);
+                        self.renumbered.entry(set.clone()).or_default().extend(before);
                     }
                 }
             }

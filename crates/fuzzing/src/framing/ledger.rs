@@ -121,7 +121,8 @@ fn differs(meant: &Request, seen: &Request) -> Option<String> {
                 .iter()
                 .any(|(other, sent)| other == name && sent == value)
         };
-        name.starts_with(INTERNAL) || !ADDED.contains(&name.as_str()) && !is_meant()
+        let is_left = || name == "trailer" && is_left_of(value, meant);
+        name.starts_with(INTERNAL) || !ADDED.contains(&name.as_str()) && !is_meant() && !is_left()
     });
     foreign.map(|(name, value)| {
         format!(
@@ -129,6 +130,17 @@ fn differs(meant: &Request, seen: &Request) -> Option<String> {
             String::from_utf8_lossy(value)
         )
     })
+}
+
+/// Whether a list of trailers has only names that the client has declared: some of them the agent takes off.
+fn is_left_of(seen: &[u8], meant: &Request) -> bool {
+    let names = |list: &[u8]| -> Vec<Vec<u8>> {
+        let names = list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        names.map(<[u8]>::to_vec).collect()
+    };
+    let declared = meant.headers.iter().filter(|(name, _)| name == "trailer");
+    let declared: Vec<_> = declared.flat_map(|(_, value)| names(value)).collect();
+    names(seen).iter().all(|name| declared.contains(name))
 }
 
 #[cfg(test)]
@@ -166,6 +178,10 @@ mod tests {
             let finding = check(two, seen).unwrap_or_default();
             assert!(finding.contains(reason), "{seen:?}: {finding}");
         }
+        let declared = "GET /a HTTP/1.1\r\nTrailer: x,content-length\r\nTrailer: y\r\n\r\n";
+        assert_eq!(check(declared, "GET /a HTTP/1.1\r\nTrailer: x, y\r\n\r\n"), None);
+        let foreign = check(declared, "GET /a HTTP/1.1\r\nTrailer: x, z\r\n\r\n").unwrap_or_default();
+        assert!(foreign.contains("trailer"), "{foreign}");
         let cut = "POST /b HTTP/1.1\r\nContent-Length: 9\r\n\r\nab";
         assert_eq!(check(cut, cut), None);
         let completed = check(cut, "POST /b HTTP/1.1\r\nContent-Length: 2\r\n\r\nab").unwrap();

@@ -39,7 +39,9 @@ fn event(shape: &Arc<ListShape>, token: &str, line: &str, mut versions: Versions
         return false;
     };
     assert!(!marked.contains(&b'\n'), "an event is one line");
-    let is_json = serde_json::from_slice::<serde_json::Value>(&marked).is_ok();
-    assert!(is_json, "{}", String::from_utf8_lossy(&marked));
+    // What is marked passes as it is: a name that is no text (half of a pair, `\ud800`) stays one.
+    let is_json = |text: &[u8]| serde_json::from_slice::<serde_json::Value>(text).is_ok();
+    let still = is_json(&marked) || !is_json(line.as_bytes());
+    assert!(still, "{}", String::from_utf8_lossy(&marked));
     shape.with_versions(line.as_bytes(), &versions).is_ok()
 }

@@ -71,7 +71,10 @@ impl Step<'_> {
         let kept = kept.filter(|entry| entry.has_failed() && wanted.contains(&entry.op.id));
         let counts =
             |op: &Operation| !matches!(op.verb, Verb::Delete) && !self.set.is_covered_by(&deletes, op);
-        let kept = kept.filter(|entry| counts(&entry.op));
+        // What came after it and was dropped here cannot follow it again: it would be undone, and everywhere if this site
+        // is the reference.
+        let is_in_time = |op: &Operation| op.after.covers(&self.set.pruned_writes);
+        let kept = kept.filter(|entry| counts(&entry.op) && is_in_time(&entry.op));
         let failed: Vec<_> = kept.map(|entry| entry.op.clone()).collect();
         let begins = |op: &Operation| matches!(op.verb, Verb::Create(_));
         let may_begin = |op: &Operation| begins(op) && self.needs_are_met(&op.needs);

@@ -10,7 +10,7 @@ use crate::{
 
 /// Takes a message about a set that this site does not know: the beginning of one, or nothing.
 pub fn receive(site: &mut Site, message: Message, context: &Context<'_>) -> (Option<Set>, Vec<Effect>) {
-    if is_nonsense(site, None, &message) {
+    if is_nonsense(site, None, &message) || site.is_before_hello(&message.from, message.report.age) {
         return (None, Vec::new());
     }
     if is_for_earlier_life(site, &message) {
@@ -87,6 +87,9 @@ impl Step<'_> {
             now_ms,
             ..
         } = message;
+        if self.site.is_before_hello(&from, report.age) {
+            return;
+        }
         if self.set.members.contains_key(&from) {
             self.note_ended(&report.held);
         }

@@ -28,6 +28,54 @@ fn numbers_go_on_only_when_every_member_has_confirmed_the_store() {
     assert_eq!(authors, [77, 1]);
 }
 
+/// A message is on its way while its sender's store is set back to before it, and the receiver confirms that store: the
+/// number in there is given to another write.
+#[test]
+fn a_message_from_before_a_start_that_was_welcomed_does_not_count() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    // So that the others keep their logs.
+    lab.away.insert("c");
+    let (site, set) = lab.sites["a"].clone();
+    let forgotten = lab.replace();
+    let first = forgotten.token;
+    let asked = lab.step("a", Event::Request(forgotten));
+    let on_its_way = lab.answer("a", &asked, 200);
+    let number = numbers(&lab, "a", first);
+    lab.sites.insert("a", (site.started(77), set));
+    for other in ["b", "c"] {
+        confirms(&mut lab, other, "a");
+    }
+    lab.settle(on_its_way);
+    assert!(numbers(&lab, "b", first).is_empty());
+    let draft = lab.replace();
+    let second = draft.token;
+    let shipped = lab.write("a", draft);
+    lab.settle(shipped);
+    for at in ["a", "b"] {
+        assert_eq!(numbers(&lab, at, second), number, "{at}");
+    }
+}
+
+#[test]
+fn a_late_hello_does_not_silence_the_start_of_now() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    // So that the others keep their logs.
+    lab.away.insert("c");
+    let (site, set) = lab.sites["a"].clone();
+    let late = site.clone().started(70).hello();
+    // The copy of the disk is older than the start 70.
+    lab.sites.insert("a", (site.started(77), set));
+    for other in ["b", "c"] {
+        confirms(&mut lab, other, "a");
+    }
+    lab.sites.get_mut("b").unwrap().0.welcome(&name("a"), &late);
+    let draft = lab.replace();
+    let token = draft.token;
+    let shipped = lab.write("a", draft);
+    lab.settle(shipped);
+    assert_eq!(numbers(&lab, "b", token).len(), 1);
+}
+
 /// The agent of `a` starts over what its store is now. Its application is asked once more for what is in doubt.
 fn starts(lab: &mut Lab, start: u64) -> Asked {
     let (site, set) = lab.sites["a"].clone();

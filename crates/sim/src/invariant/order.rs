@@ -104,6 +104,9 @@ fn excused(world: &World, meta: &MetaId, ordered: &[&Operation]) -> BTreeSet<Str
         let is_given_up = is_kept || world.oracle.yielded.contains(meta);
         !is_held && (is_given_up || world.oracle.lost.contains(&op.id.author.site))
     });
+    // The same of what a store has forgotten, where another operation has its number since.
+    let renumbered = world.oracle.renumbered.get(meta).into_iter().flatten();
+    let forgotten = forgotten.chain(renumbered);
     let touching = out_of_order.chain(ghosts(world, meta)).chain(forgotten);
     let mut excused: BTreeSet<_> = touching.flat_map(|op| names(&op.touches)).collect();
     // What is left after a delete is made again, but for actions, which run once.

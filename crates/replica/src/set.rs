@@ -148,6 +148,10 @@ pub struct Set {
     pub(crate) compare_ms: u64,
     #[serde(default)]
     pub(crate) compare_tries: u32,
+    /// Before this time the application may still be at what an earlier life of this store asked of it: until then, what
+    /// the replica is says nothing about what it will be.
+    #[serde(default)]
+    pub(crate) settles_ms: u64,
     /// When `digest` was read.
     #[serde(default)]
     pub(crate) digest_ms: u64,
@@ -295,6 +299,7 @@ impl Set {
             check: false,
             compare_ms: 0,
             compare_tries: 0,
+            settles_ms: 0,
             digest_ms: 0,
             digest: None,
             repair: None,
@@ -421,6 +426,11 @@ impl Set {
             self.compare_ms = 0;
             self.compare_tries = 0;
         }
+    }
+
+    /// From when on the replica may be read.
+    pub(crate) fn readable_ms(&self) -> u64 {
+        if self.local.is_some() { self.settles_ms } else { 0 }
     }
 
     /// Whether everything that is held has executed, in order, and nothing is under way.

@@ -47,6 +47,7 @@ impl Set {
             check: self.check,
             compare_ms: self.compare_ms,
             compare_tries: self.compare_tries,
+            settles_ms: self.settles_ms,
             digest_ms: self.digest_ms,
             digest: self.digest.clone(),
             repair: self.repair.clone(),

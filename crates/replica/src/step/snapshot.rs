@@ -27,6 +27,9 @@ impl Step<'_> {
         if self.set.local.is_some() && self.set.deleted.is_some() {
             return self.begin_removal();
         }
+        if self.set.readable_ms() > self.now_ms() {
+            return false;
+        }
         if self.set.local.is_some() {
             self.start(Work::Read);
             return true;
@@ -39,6 +42,24 @@ impl Step<'_> {
         self.serve_without_replica();
         self.publish_digest(&Digest(Vec::new()));
         false
+    }
+
+    /// The application must be done by now with what an earlier life of this store asked of it. What that has left, this
+    /// site cannot tell from what it should have: its replica is no reference before it was compared with a good one.
+    ///
+    /// ```text
+    /// paris asks its application for write 2, which takes long; paris loses its disk
+    /// rome sends its state, with 2 and 3: paris sets its replica to it. Then write 2 takes effect
+    /// ```
+    pub(super) fn doubt_found_replica(&mut self) {
+        if self.set.settles_ms == 0 || self.set.settles_ms > self.now_ms() {
+            return;
+        }
+        self.set.settles_ms = 0;
+        if self.set.local.is_some() && self.set.deleted.is_none() && self.set.degraded.is_none() {
+            self.degrade(None, 0, None);
+            self.tell_all();
+        }
     }
 
     /// This site could not make its replica. Whoever begins anew gets its state from another site; if there is
@@ -254,6 +275,7 @@ impl Step<'_> {
 
     fn begin_with(&mut self, from: &SiteName, epoch: u64, snapshot: Snapshot) {
         let token = self.token_of(&snapshot);
+        let settles_ms = self.now_ms() + self.context.tuning.settle_ms;
         let set = &mut *self.set;
         set.epoch = set.epoch.max(epoch);
         // What a site had in an earlier stay, it has given up.
@@ -280,6 +302,11 @@ impl Step<'_> {
             .collect::<Vec<_>>()
         {
             set.log.remove(&rank);
+        }
+        if set.local.is_none() && snapshot.yours.is_some() {
+            // An earlier life of this store has made it. What that asked for last, nobody here remembers: it may take effect
+            // after this state has.
+            set.settles_ms = settles_ms;
         }
         set.local = set.local.take().or(snapshot.yours);
         set.dismissed.extend(snapshot.dismissed);

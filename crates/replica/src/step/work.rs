@@ -27,6 +27,7 @@ impl Step<'_> {
         if self.set.standing != Standing::Member {
             return self.refuse_queue();
         }
+        self.doubt_found_replica();
         self.reopen_when_free();
         while self.set.job.is_none() {
             let began = self.begin_install()

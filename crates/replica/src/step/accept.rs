@@ -128,8 +128,8 @@ impl Step<'_> {
             return true;
         }
         let has_no_replica = !is_create && self.set.local.is_none() && self.set.deleted.is_none();
-        draft.promised
-            && (self.set.promise_ms > self.now_ms() || draft.verb.is_for_application() && has_no_replica)
+        let lacks_replica = draft.verb.is_for_application() && has_no_replica && !self.is_nowhere();
+        draft.promised && (self.set.promise_ms > self.now_ms() || lacks_replica)
     }
 
     /// The application has certainly not seen a promised write: it is tried again.

@@ -18,7 +18,7 @@
 use cheops_types::SiteName;
 
 use super::Step;
-use crate::{Content, Digest, Install, Operation, Outcome, State, Vector, Verb, Want, set::Repair};
+use crate::{Content, Digest, Entry, Install, Operation, Outcome, State, Vector, Verb, Want, set::Repair};
 
 impl Step<'_> {
     /// This replica's digest is known. Whoever asked for it hears it.
@@ -204,12 +204,8 @@ impl Step<'_> {
             // Nobody is known to have a replica. Those may have one that were not heard of yet, or not since the resource
             // was made again.
             None => {
-                let is_behind = |site: &SiteName| {
-                    let peer = self.set.peers.get(site);
-                    peer.is_none_or(|peer| !peer.done.covers(&self.set.done))
-                };
-                let unheard = |site: &SiteName| !self.has_heard_of(site) || is_behind(site);
-                self.compared().into_iter().filter(unheard).collect()
+                let compared = self.compared().into_iter();
+                compared.filter(|site| self.may_have_more(site)).collect()
             }
             Some(reference) if reference == *self.here() => {
                 let open = |site: &SiteName| {
@@ -227,6 +223,27 @@ impl Step<'_> {
                 if is_settled { Vec::new() } else { vec![reference] }
             }
         }
+    }
+
+    /// Whether a member was not heard of yet, or not since it has executed what has executed here.
+    fn may_have_more(&self, site: &SiteName) -> bool {
+        let peer = self.set.peers.get(site);
+        let is_behind = peer.is_none_or(|peer| !peer.done.covers(&self.set.done));
+        !self.has_heard_of(site) || is_behind
+    }
+
+    /// Whether no site has a replica, by the word of each, and nothing that is kept here could make one: not what waits, nor
+    /// a refused create that an operator has tried again.
+    pub(super) fn is_nowhere(&self) -> bool {
+        let is_missed = |entry: &Entry| {
+            let is_create = matches!(entry.op.verb, Verb::Create(_));
+            is_create && entry.has_failed() && !self.set.is_covered(&entry.op)
+        };
+        let others = self.set.others(self.here());
+        self.set.is_quiet()
+            && self.reference().is_none()
+            && !others.iter().any(|site| self.may_have_more(site))
+            && !self.set.log.values().any(is_missed)
     }
 
     /// Whether this replica and another one were found to be equal, as of now.

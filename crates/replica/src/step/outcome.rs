@@ -332,14 +332,28 @@ impl Step<'_> {
                 self.accepted(*op, credential, 200, answered);
             }
             Work::Replay { id } => {
-                if let Some(op) = self.set.entry(&id).map(|entry| entry.op.clone()) {
+                let op = self.set.entry(&id).map(|entry| entry.op.clone());
+                let is_old = op.as_ref().is_some_and(|op| self.is_of_earlier_life(op));
+                if let Some(op) = op {
                     self.arrived(&op, local);
                 }
                 self.conclude(&id, Outcome::Executed);
+                if is_old {
+                    // Nobody knows what was done to it before, and what follows is done to it once more: any other one
+                    // goes before it.
+                    self.degrade(None, 0, None);
+                }
             }
             Work::Install => self.installed(local),
             Work::Vacate { .. } | Work::Read => {}
         }
+    }
+
+    /// Whether the replica that a create is found to have made is one of an earlier life of this store: it was accepted here,
+    /// and the others have brought it back.
+    fn is_of_earlier_life(&self, op: &Operation) -> bool {
+        let is_create = matches!(op.verb, Verb::Create(_));
+        is_create && self.set.local.is_none() && op.id.author.site == *self.here()
     }
 
     /// A create gives this site its replica. Where the answer does not name it, the id is the chosen one.

@@ -1,6 +1,6 @@
 //! Stores that were set back: a copy of the disk was put in its place.
 
-use cheops_replica::{Event, OpId, Token};
+use cheops_replica::{Attempt, Content, Event, Found, LocalId, Message, OpId, Recognise, Site, Token};
 
 use crate::lab::{Asked, Lab, name};
 
@@ -135,4 +135,48 @@ fn a_write_that_comes_back_under_its_number_gets_no_other() {
 #[test]
 fn a_write_that_comes_back_under_another_number_keeps_that() {
     brought_back(true);
+}
+
+/// `a` has made the resource and acted on it, and loses its store. `c`, which has never heard of `a`, relays to it what it has
+/// from `b`: `a` begins from the log, and finds the replica that it made in its earlier life, with all that was done to it.
+#[test]
+fn a_replica_of_an_earlier_life_is_no_measure_for_the_others() {
+    let mut lab = Lab::new(&["a", "b", "c"]);
+    lab.away.insert("c");
+    let asked = lab.create("a", Recognise::Marker);
+    let made = lab.answer("a", &asked, 201);
+    lab.settle(made);
+    let action = lab.action();
+    let acted = lab.write("a", action);
+    lab.settle(acted);
+    lab.mail.clear();
+    lab.sites.insert("a", (Site::new(name("a"), 2), None));
+    lab.away = ["a"].into();
+    let asked = lab.step("b", Event::PeerUp(name("c")));
+    lab.settle_at("b", asked);
+    for at in ["b", "c"] {
+        lab.states.insert(at.into(), b"acted on once".to_vec());
+    }
+    let is_relayed = |message: &Message| {
+        let has_operations = matches!(message.content, Content::Operations(_));
+        message.from == name("c") && has_operations
+    };
+    let mut mail = lab.mail.iter().map(|(_, message)| message);
+    let relayed = mail.find(|message| is_relayed(message)).unwrap().clone();
+    let began = lab.step("a", Event::Message(relayed));
+    let (ticket, attempt) = (began.execute[0].ticket, Attempt::Unknown);
+    lab.step("a", Event::Executed { ticket, attempt });
+    lab.now_ms += lab.tuning.settle_ms;
+    lab.step("a", Event::Wake);
+    let ticket = lab.set("a").job().unwrap().ticket;
+    let found = Found::Here(LocalId::new("a-1"));
+    let again = lab.step("a", Event::Looked { ticket, found });
+    lab.states.insert("a".into(), b"acted on twice".to_vec());
+    lab.away.clear();
+    lab.settle_at("a", again);
+    lab.wait(4);
+    for at in ["a", "b", "c"] {
+        assert_eq!(lab.states[at], b"acted on once", "{at}");
+        assert!(lab.set(at).degraded().is_none(), "{at}");
+    }
 }

@@ -159,6 +159,7 @@ impl<'s> Step<'s> {
     /// What follows from any event: work that can begin, what is to be sent, what can be dropped.
     fn finish(mut self) -> Vec<Effect> {
         self.give_up_orphans();
+        self.end_what_came_back();
         self.advance();
         self.pursue_comparison();
         for peer in self.set.peers.values_mut() {

@@ -1,6 +1,6 @@
 //! Stores that were set back: a copy of the disk was put in its place.
 
-use cheops_replica::{Attempt, Content, Event, Found, LocalId, Message, OpId, Recognise, Site, Token};
+use cheops_replica::{Attempt, Content, Draft, Event, Found, LocalId, Message, OpId, Recognise, Site, Token};
 
 use crate::lab::{Asked, Lab, name};
 
@@ -179,4 +179,40 @@ fn a_replica_of_an_earlier_life_is_no_measure_for_the_others() {
         assert_eq!(lab.states[at], b"acted on once", "{at}");
         assert!(lab.set(at).degraded().is_none(), "{at}");
     }
+}
+
+/// A promised write waits behind another one at `a`; a copy of the disk is made. Both are accepted and shipped. Then the copy is
+/// put back, and the promise with it, while the other sites bring back what came of it.
+#[test]
+fn a_promise_that_comes_back_as_an_operation_does_not_begin_once_more() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    // So that `b` keeps what it can bring back.
+    lab.away.insert("c");
+    let (first, action) = (lab.replace(), lab.action());
+    let token = action.token;
+    let asked = lab.step("a", Event::Request(first));
+    let promised = true;
+    lab.step("a", Event::Request(Draft { promised, ..action }));
+    let copy = lab.sites["a"].clone();
+    let asked = lab.answer("a", &asked, 200);
+    let shipped = lab.answer("a", &asked, 200);
+    lab.settle(shipped);
+    let number = numbers(&lab, "b", token);
+    assert_eq!(number.len(), 1);
+    lab.sites.insert("a", copy);
+    let again = starts(&mut lab, 77);
+    let unsure = lab.step("b", Event::PeerUnsure(name("a")));
+    lab.settle(unsure);
+    assert_eq!(numbers(&lab, "a", token), number, "b has told");
+    assert!(lab.set("a").queue().next().is_none(), "it has had its end");
+    let next = lab.answer("a", &again, 200);
+    lab.settle_at("a", next);
+    lab.returns("c");
+    lab.wait(3);
+    assert_eq!(lab.set("a").done(), lab.set("b").done());
+    let executed = lab.executed.iter().filter(|it| it.token == token).count();
+    assert_eq!(
+        executed, 4,
+        "twice at a, which had forgotten it, and once at b and c"
+    );
 }

@@ -165,6 +165,10 @@ impl Step<'_> {
             .filter(|entry| entry.has_failed() && !self.set.is_covered(&entry.op))
             .map(|entry| entry.op.clone())
             .collect();
+        if lost.is_empty() && self.compared().iter().any(|site| self.is_behind(site)) {
+            // One that executes what is missing there may have a good replica then.
+            return false;
+        }
         if lost.is_empty() {
             self.set.degraded = None;
             self.tell_all();
@@ -177,6 +181,12 @@ impl Step<'_> {
     fn has_heard_of(&self, site: &SiteName) -> bool {
         let peer = self.set.peers.get(site);
         peer.is_some_and(|peer| peer.incarnation != 0)
+    }
+
+    /// Whether a member has yet to execute something that has executed here.
+    fn is_behind(&self, site: &SiteName) -> bool {
+        let peer = self.set.peers.get(site);
+        peer.is_none_or(|peer| !peer.done.covers(&self.set.done))
     }
 
     /// Whether a member has another state than this one, took this one's as far as it can, and says so.
@@ -227,9 +237,7 @@ impl Step<'_> {
 
     /// Whether a member was not heard of yet, or not since it has executed what has executed here.
     fn may_have_more(&self, site: &SiteName) -> bool {
-        let peer = self.set.peers.get(site);
-        let is_behind = peer.is_none_or(|peer| !peer.done.covers(&self.set.done));
-        !self.has_heard_of(site) || is_behind
+        !self.has_heard_of(site) || self.is_behind(site)
     }
 
     /// Whether no site has a replica, by the word of each, and nothing that is kept here could make one: not what waits, nor

@@ -171,6 +171,18 @@ pub struct Set {
     /// Executions that were not sent again because they got no answer too often.
     #[serde(default)]
     pub(crate) executions_spent: u64,
+    /// The life of this site's store in which the set was last looked at; 0: never.
+    #[serde(default)]
+    pub(crate) life: u64,
+    /// What the replica may have of an earlier life of the store is taken into account.
+    #[serde(default)]
+    pub(crate) is_weighed: bool,
+    /// Before this time the application may still be at what an earlier life of the store has asked of it.
+    #[serde(default)]
+    pub(crate) unsettled_ms: u64,
+    /// The replica is that of an earlier life of the store, which no state has replaced since: what this site wrote then is in it.
+    #[serde(default)]
+    pub(crate) is_inherited: bool,
     /// An operator has given up this side: whoever lets it in again may bring it back.
     #[serde(default)]
     pub(crate) yielded: bool,
@@ -303,6 +315,10 @@ impl Set {
             division: None,
             fenced: None,
             executions_spent: 0,
+            life: 0,
+            is_weighed: false,
+            unsettled_ms: 0,
+            is_inherited: false,
             yielded: false,
         }
     }

@@ -53,6 +53,10 @@ impl Set {
             reopens: self.reopens.clone(),
             orphaned_ms: self.orphaned_ms,
             executions_spent: self.executions_spent,
+            life: self.life,
+            is_weighed: self.is_weighed,
+            unsettled_ms: self.unsettled_ms,
+            is_inherited: self.is_inherited,
             yielded: self.yielded,
         }
     }

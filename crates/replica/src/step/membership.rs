@@ -212,9 +212,18 @@ impl Step<'_> {
         let has_left = member.leaving.as_ref().is_some_and(|leave| {
             report.done.includes(leave) && report.held.covers(&self.set.held) && self.set.local.is_none()
         });
+        // It left, has forgotten that with its store, and began again with an old message. Who has seen the set without it
+        // since, and has seen it come, knows better.
+        let is_forgotten = |member: &Member| {
+            let has_seen_come = member
+                .joined
+                .as_ref()
+                .is_none_or(|join| report.done.includes(join));
+            epoch == self.set.epoch && has_seen_come && member.leaving.is_none()
+        };
         if has_left {
             self.set.standing = Standing::Left;
-        } else if epoch > self.set.epoch && self.set.standing == Standing::Member {
+        } else if self.set.standing == Standing::Member && (epoch > self.set.epoch || is_forgotten(member)) {
             self.set.standing = Standing::Expelled;
             self.keep_as_conflicts(|id| !report.held.includes(id));
         }

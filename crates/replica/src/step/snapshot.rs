@@ -15,7 +15,7 @@ impl Step<'_> {
     pub(super) fn begin_read(&mut self) -> bool {
         let is_asked = |peer: &crate::Peer| peer.want.is_some() || peer.asks_digest;
         let compares = self.set.check && self.set.compare_ms <= self.now_ms() && self.has_no_digest();
-        let wanted = compares || self.set.peers.values().any(is_asked);
+        let wanted = !self.is_unsettled() && (compares || self.set.peers.values().any(is_asked));
         // Whoever begins needs no more than what has executed: what waits here, perhaps for a word of that very site,
         // comes with it.
         let begins = |peer: &crate::Peer| peer.want == Some(Want::Snapshot);
@@ -85,6 +85,7 @@ impl Step<'_> {
 
     pub(super) fn has_vanished(&mut self) {
         self.set.local = None;
+        self.set.is_inherited = false;
         self.set.digest = None;
         // What came of an earlier repair says nothing about the next replica.
         self.set.repair = None;
@@ -281,6 +282,9 @@ impl Step<'_> {
         {
             set.log.remove(&rank);
         }
+        // Without a state it is what an earlier life of this store has made of it.
+        let has_state = snapshot.state.is_some() || snapshot.deleted.is_some();
+        set.is_inherited = set.local.is_none() && snapshot.yours.is_some() && !has_state;
         set.local = set.local.take().or(snapshot.yours);
         set.dismissed.extend(snapshot.dismissed);
         set.forgone.extend(snapshot.forgone);
@@ -290,7 +294,6 @@ impl Step<'_> {
         set.conflicts.retain(|id, _| !set.dismissed.contains(id));
         self.bound_conflicts();
         let set = &mut *self.set;
-        let has_state = snapshot.state.is_some() || snapshot.deleted.is_some();
         let degraded = snapshot.degraded.map(|degraded| Degraded {
             said: bounded(degraded.said),
             ..degraded

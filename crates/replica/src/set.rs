@@ -98,6 +98,10 @@ pub struct Set {
     /// Each with its request, as a store that was set back may number one twice.
     #[serde(default, with = "crate::pairs")]
     pub(crate) creates: BTreeMap<OpId, Token>,
+    /// The requests of the last creates that deletes have taken away: one that comes again, under another number, is no new
+    /// one.
+    #[serde(default)]
+    pub(crate) buried: VecDeque<Token>,
     /// In the order of the set.
     pub(crate) log: Log,
     pub(crate) held: Vector,
@@ -285,6 +289,7 @@ impl Set {
             degraded: None,
             deleted: None,
             creates: BTreeMap::new(),
+            buried: VecDeque::new(),
             log: Log::default(),
             held: Vector::new(),
             done: Vector::new(),
@@ -461,11 +466,12 @@ impl Set {
         })
     }
 
-    /// Whether it is the last create once more, under another number: its origin's store was set back while it executed.
-    /// The first one may have been deleted and dropped since.
+    /// Whether it is the last create once more, or one that was deleted, under another number: its origin's store was set back
+    /// while it executed. The first one may have been dropped since.
     pub(crate) fn is_born_again(&self, op: &Operation) -> bool {
         let is_create = matches!(op.verb, Verb::Create(_));
-        is_create && op.token == self.birth && self.born.as_ref().is_some_and(|born| *born != op.id)
+        let is_last = op.token == self.birth && self.born.as_ref().is_some_and(|born| *born != op.id);
+        is_create && (is_last || self.buried.contains(&op.token))
     }
 
     /// What the others have brought back of a write that is accepted only now: an earlier life of this store had shipped

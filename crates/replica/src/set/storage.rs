@@ -24,6 +24,7 @@ impl Set {
             degraded: self.degraded.clone(),
             deleted: self.deleted.clone(),
             creates: self.creates.clone(),
+            buried: self.buried.clone(),
             held: self.held.clone(),
             done: self.done.clone(),
             pruned: self.pruned.clone(),

@@ -432,6 +432,7 @@ impl Step<'_> {
             waited: 0,
             overslept: false,
             silent: 0,
+            status: None,
         });
         self.run();
     }

@@ -155,6 +155,7 @@ impl Step<'_> {
             state,
             deleted: set.deleted.clone(),
             creates: set.creates.clone(),
+            buried: set.buried.iter().copied().collect(),
             degraded: set.degraded.clone(),
             pruned: set.pruned.clone(),
             pruned_writes: set.pruned_writes.clone(),
@@ -308,6 +309,7 @@ impl Step<'_> {
         });
         set.deleted = snapshot.deleted;
         set.creates = snapshot.creates;
+        set.bury(snapshot.buried);
         set.peers.entry(from.clone()).or_default();
         // As where its join is noted: nobody may have brought it in yet, and the site that let it in may not be able to.
         for (site, _) in set.members.iter().filter(|(_, member)| member.joined.is_some()) {

@@ -121,7 +121,7 @@ pub struct Set {
     pub(crate) begun: u64,
     #[serde(with = "crate::pairs")]
     pub(crate) conflicts: BTreeMap<OpId, Conflict>,
-    /// Conflicts that were dropped because there were too many.
+    /// Conflicts that were dropped because there were too many, and writes that would be conflicts and are no longer kept.
     #[serde(default)]
     pub(crate) conflicts_dropped: u64,
     /// Operations that the set goes on without, until they are dropped.

@@ -228,6 +228,7 @@ impl Step<'_> {
         fresh.log.clear();
         fresh.local = self.set.local.take();
         fresh.conflicts = std::mem::take(&mut self.set.conflicts);
+        fresh.conflicts_dropped = self.set.conflicts_dropped;
         *self.set = fresh;
         self.begin_with(from, epoch, snapshot);
     }

@@ -213,3 +213,31 @@ fn a_site_that_has_forgotten_that_it_left_is_told() {
     assert_eq!(lab.set("b").standing(), Standing::Expelled);
     assert!(!lab.set("a").members().contains_key(&name("b")));
 }
+
+/// `a` and `b` have dropped what `c` lacks, each because the other has it. Then `c` removes both.
+#[test]
+fn what_a_removed_side_no_longer_keeps_is_counted() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    lab.tuning.log_max_bytes = 0;
+    lab.away.insert("c");
+    for _ in 0..3 {
+        let draft = lab.replace();
+        let shipped = lab.write("a", draft);
+        lab.settle(shipped);
+    }
+    let kept = |lab: &Lab| lab.set("a").log().count() as u64;
+    assert!(kept(&lab) < 3, "the log is full");
+    for site in ["a", "b"] {
+        expel(&mut lab, "c", site);
+    }
+    lab.mail.clear();
+    lab.away.clear();
+    let unkept = 3 - kept(&lab);
+    lab.wait(2);
+    for at in ["a", "b"] {
+        let set = lab.set(at);
+        assert_eq!(set.standing(), Standing::Expelled);
+        let told = set.conflicts().count() as u64 + set.conflicts_dropped();
+        assert_eq!(told, 3, "{at}: {unkept} are not kept");
+    }
+}

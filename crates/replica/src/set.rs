@@ -71,6 +71,7 @@ pub struct Member {
 ///
 /// What is in `held` is in the log unless it was pruned; what is in `done` has an outcome here.
 /// `done` never exceeds `held`, `pruned` never exceeds `done`.
+#[allow(clippy::struct_excessive_bools)] // each is one fact about the set
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Set {
     pub(crate) record: Record,

@@ -97,7 +97,7 @@ impl Step<'_> {
             }
             // It is not there, and 500 does not say why. What bears no marker either was not made: it begins anew.
             (Some(false), Work::Replay { id }) if status == 500 && self.bears_marker(id) => {
-                self.set.job = None
+                self.set.job = None;
             }
             (Some(false), _) if status == 500 => self.doubt(),
             (Some(false), Work::Accept { op, answered, .. }) => {

@@ -449,6 +449,7 @@ impl Step<'_> {
             waited: 0,
             overslept: false,
             silent: 0,
+            status: None,
         });
         self.run();
     }

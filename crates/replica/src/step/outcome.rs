@@ -184,6 +184,9 @@ impl Step<'_> {
             Attempt::NotSent => return self.postpone(id, Why::Retry { status: None }, None),
             Attempt::Unknown => return self.doubt(),
         };
+        if let Some(job) = &mut self.set.job {
+            job.status = Some(status);
+        }
         let is_vanished = status == 404 && self.set.local.is_some() && !matches!(op.verb, Verb::Delete);
         if is_vanished || self.may_be_own_work(job, &op, status) {
             // What the application said explains the answer, if it is borne out.
@@ -278,6 +281,7 @@ impl Step<'_> {
         match found {
             Found::Here(local) => self.has_executed(Some(local)),
             Found::Nowhere if self.is_spent() => self.stop_sending(),
+            Found::Nowhere if self.may_meet_another(job) => self.confirm(500),
             Found::Nowhere if matches!(job.work, Work::Replay { .. }) => {
                 // It begins anew, if it still has to and may.
                 self.set.job = None;
@@ -333,27 +337,14 @@ impl Step<'_> {
             }
             Work::Replay { id } => {
                 let op = self.set.entry(&id).map(|entry| entry.op.clone());
-                let is_old = op.as_ref().is_some_and(|op| self.is_of_earlier_life(op));
                 if let Some(op) = op {
                     self.arrived(&op, local);
                 }
                 self.conclude(&id, Outcome::Executed);
-                if is_old {
-                    // Nobody knows what was done to it before, and what follows is done to it once more: any other one
-                    // goes before it.
-                    self.degrade(None, 0, None);
-                }
             }
             Work::Install => self.installed(local),
             Work::Vacate { .. } | Work::Read => {}
         }
-    }
-
-    /// Whether the replica that a create is found to have made is one of an earlier life of this store: it was accepted here,
-    /// and the others have brought it back.
-    fn is_of_earlier_life(&self, op: &Operation) -> bool {
-        let is_create = matches!(op.verb, Verb::Create(_));
-        is_create && self.set.local.is_none() && op.id.author.site == *self.here()
     }
 
     /// A create gives this site its replica. Where the answer does not name it, the id is the chosen one.

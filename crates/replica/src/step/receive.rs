@@ -4,8 +4,8 @@ use cheops_types::{SiteName, Stamp};
 
 use super::{Step, sane};
 use crate::{
-    Carried, Content, Context, Degraded, Effect, Event, Message, Operation, Report, Set, Site, Standing,
-    State, Vector, Verb, Why, set::bounded, step,
+    Carried, Content, Context, Degraded, Effect, Event, Message, Report, Set, Site, Standing, State, Vector,
+    Verb, Why, set::bounded, step,
 };
 
 /// Takes a message about a set that this site does not know: the beginning of one, or nothing.
@@ -104,6 +104,7 @@ impl Step<'_> {
             {
                 self.peer_reset(&from, report.incarnation);
             }
+            self.note_earlier_life(&from, incarnation);
             self.tell.insert(from);
             return;
         }
@@ -302,29 +303,17 @@ impl Step<'_> {
             if !self.set.held.precedes(&op.id) || op.id.author == mine {
                 continue;
             }
-            self.doubt_replica_of(&op);
             let is_in_time = self.witness(op.time, &op.id.author.site);
             self.site.hear_of(&op.id.author.site, op.age);
             let id = op.id.clone();
+            if id.author.site == *self.here() {
+                // This store has forgotten it, and its replica may have it: what is executed now would come on top.
+                self.note_past();
+            }
             self.insert(op, credential);
             if !is_in_time && let Some(entry) = self.set.entry_mut(&id) {
                 entry.state = State::Waiting(Why::Quarantined);
             }
-        }
-    }
-
-    /// An operation that this site itself has accepted comes back from the others: its store was lost or set back since. What
-    /// its application has may be of the life before, with effects in it that this store knows nothing of, and what is
-    /// executed now comes on top of them. So another replica goes before it, also if this site has written last:
-    ///
-    /// ```text
-    /// paris creates, adds 5, loses its store. Rome, which knows nothing of that, sends both operations
-    /// paris finds the replica that it had, with the 5 in it, and adds 5. By its word all others would have 10
-    /// ```
-    fn doubt_replica_of(&mut self, op: &Operation) {
-        let comes_back = op.id.author.site == *self.here() && op.verb.is_for_application();
-        if comes_back && self.set.degraded.is_none() {
-            self.degrade(None, 0, None);
         }
     }
 
@@ -347,13 +336,15 @@ impl Step<'_> {
             .passages
             .get(from)
             .is_some_and(|passage| report.stay <= passage.stay);
-        if self.set.standing != Standing::Expelled && wants_answer && (has_left || is_known || is_out) {
+        // Nobody answers that: one that took itself for a member again, and for up to date, would not ask.
+        let content = if is_known || has_left {
             // A site that has left still says how far it was to those that have not heard.
-            let content = if is_known || has_left {
-                Content::Report
-            } else {
-                Content::Expelled
-            };
+            Content::Report
+        } else {
+            Content::Expelled
+        };
+        let wants_answer = wants_answer || content == Content::Expelled;
+        if self.set.standing != Standing::Expelled && wants_answer && (has_left || is_known || is_out) {
             let message = self.compose(from, content, false);
             let message = Message {
                 incarnation: report.incarnation,

@@ -15,7 +15,7 @@ impl Step<'_> {
     pub(super) fn begin_read(&mut self) -> bool {
         let is_asked = |peer: &crate::Peer| peer.want.is_some() || peer.asks_digest;
         let compares = self.set.check && self.set.compare_ms <= self.now_ms() && self.has_no_digest();
-        let wanted = compares || self.set.peers.values().any(is_asked);
+        let wanted = !self.is_unsettled() && (compares || self.set.peers.values().any(is_asked));
         // Whoever begins needs no more than what has executed: what waits here, perhaps for a word of that very site,
         // comes with it.
         let begins = |peer: &crate::Peer| peer.want == Some(Want::Snapshot);
@@ -26,9 +26,6 @@ impl Step<'_> {
         }
         if self.set.local.is_some() && self.set.deleted.is_some() {
             return self.begin_removal();
-        }
-        if self.set.readable_ms() > self.now_ms() {
-            return false;
         }
         if self.set.local.is_some() {
             self.start(Work::Read);
@@ -42,24 +39,6 @@ impl Step<'_> {
         self.serve_without_replica();
         self.publish_digest(&Digest(Vec::new()));
         false
-    }
-
-    /// The application must be done by now with what an earlier life of this store asked of it. What that has left, this
-    /// site cannot tell from what it should have: its replica is no reference before it was compared with a good one.
-    ///
-    /// ```text
-    /// paris asks its application for write 2, which takes long; paris loses its disk
-    /// rome sends its state, with 2 and 3: paris sets its replica to it. Then write 2 takes effect
-    /// ```
-    pub(super) fn doubt_found_replica(&mut self) {
-        if self.set.settles_ms == 0 || self.set.settles_ms > self.now_ms() {
-            return;
-        }
-        self.set.settles_ms = 0;
-        if self.set.local.is_some() && self.set.deleted.is_none() && self.set.degraded.is_none() {
-            self.degrade(None, 0, None);
-            self.tell_all();
-        }
     }
 
     /// This site could not make its replica. Whoever begins anew gets its state from another site; if there is
@@ -106,6 +85,7 @@ impl Step<'_> {
 
     pub(super) fn has_vanished(&mut self) {
         self.set.local = None;
+        self.set.is_inherited = false;
         self.set.digest = None;
         // What came of an earlier repair says nothing about the next replica.
         self.set.repair = None;
@@ -175,6 +155,7 @@ impl Step<'_> {
             state,
             deleted: set.deleted.clone(),
             creates: set.creates.clone(),
+            buried: set.buried.iter().copied().collect(),
             degraded: set.degraded.clone(),
             pruned: set.pruned.clone(),
             pruned_writes: set.pruned_writes.clone(),
@@ -247,6 +228,7 @@ impl Step<'_> {
         fresh.log.clear();
         fresh.local = self.set.local.take();
         fresh.conflicts = std::mem::take(&mut self.set.conflicts);
+        fresh.conflicts_dropped = self.set.conflicts_dropped;
         *self.set = fresh;
         self.begin_with(from, epoch, snapshot);
     }
@@ -275,7 +257,7 @@ impl Step<'_> {
 
     fn begin_with(&mut self, from: &SiteName, epoch: u64, snapshot: Snapshot) {
         let token = self.token_of(&snapshot);
-        let settles_ms = self.now_ms() + self.context.tuning.settle_ms;
+        let unsettled_ms = self.now_ms() + self.context.tuning.settle_ms;
         let set = &mut *self.set;
         set.epoch = set.epoch.max(epoch);
         // What a site had in an earlier stay, it has given up.
@@ -303,10 +285,13 @@ impl Step<'_> {
         {
             set.log.remove(&rank);
         }
+        let has_state = snapshot.state.is_some() || snapshot.deleted.is_some();
         if set.local.is_none() && snapshot.yours.is_some() {
             // An earlier life of this store has made it. What that asked for last, nobody here remembers: it may take effect
             // after this state has.
-            set.settles_ms = settles_ms;
+            set.unsettled_ms = unsettled_ms;
+            // Without a state it is what that life has made of it.
+            set.is_inherited = !has_state;
         }
         set.local = set.local.take().or(snapshot.yours);
         set.dismissed.extend(snapshot.dismissed);
@@ -317,7 +302,6 @@ impl Step<'_> {
         set.conflicts.retain(|id, _| !set.dismissed.contains(id));
         self.bound_conflicts();
         let set = &mut *self.set;
-        let has_state = snapshot.state.is_some() || snapshot.deleted.is_some();
         let degraded = snapshot.degraded.map(|degraded| Degraded {
             said: bounded(degraded.said),
             ..degraded
@@ -332,6 +316,7 @@ impl Step<'_> {
         });
         set.deleted = snapshot.deleted;
         set.creates = snapshot.creates;
+        set.bury(snapshot.buried);
         set.peers.entry(from.clone()).or_default();
         // As where its join is noted: nobody may have brought it in yet, and the site that let it in may not be able to.
         for (site, _) in set.members.iter().filter(|(_, member)| member.joined.is_some()) {

@@ -1,6 +1,8 @@
 //! Stores that were set back: a copy of the disk was put in its place.
 
-use cheops_replica::{Attempt, Content, Draft, Event, Found, LocalId, Message, OpId, Recognise, Site, Token};
+use cheops_replica::{
+    Attempt, Carried, Content, Draft, Event, Found, LocalId, Message, OpId, Recognise, Site, Token,
+};
 
 use crate::lab::{Asked, Lab, name};
 
@@ -215,4 +217,103 @@ fn a_promise_that_comes_back_as_an_operation_does_not_begin_once_more() {
         executed, 4,
         "twice at a, which had forgotten it, and once at b and c"
     );
+}
+
+/// The replica at `at` is something else than its store says, as the application got to a forgotten request only now.
+fn is_overtaken(lab: &mut Lab, at: &str) {
+    for site in ["a", "b"] {
+        lab.states.insert(site.to_owned(), b"as written".to_vec());
+    }
+    lab.states.insert(at.to_owned(), b"overtaken".to_vec());
+}
+
+fn is_as_written(lab: &Lab) -> bool {
+    lab.states.values().all(|state| state == b"as written")
+}
+
+/// `a` accepts a write; its store had been set back before, and the application gets to what was asked before that only now.
+#[test]
+fn a_replica_whose_store_was_set_back_is_measured_by_the_others() {
+    let mut lab = Lab::created(&["a", "b"]);
+    let draft = lab.replace();
+    let shipped = lab.write("a", draft);
+    lab.settle(shipped);
+    is_overtaken(&mut lab, "a");
+    let (site, _) = lab.sites.get_mut("a").unwrap();
+    *site = site.clone().reborn(2);
+    let told = lab.step("a", Event::Resume);
+    assert!(lab.set("a").degraded().is_some());
+    assert!(told.read.is_empty(), "the application may still be at it");
+    lab.settle(told);
+    lab.wait(3);
+    assert!(is_as_written(&lab), "{:?}", lab.states);
+    assert!(lab.set("a").degraded().is_none());
+}
+
+/// `a` loses its store and begins again on the replica that it has, with an old message, while `b` speaks to the life that
+/// it knew.
+#[test]
+fn a_replica_whose_store_was_lost_is_measured_by_the_others() {
+    let mut lab = Lab::new(&["a", "b"]);
+    let asked = lab.create("b", Recognise::Key);
+    let asked = lab.answer("b", &asked, 201);
+    let first = asked.sent[0].1.clone();
+    lab.settle(asked);
+    let draft = lab.replace();
+    let shipped = lab.write("a", draft);
+    let written = lab.set("a").log().last().unwrap().op.clone();
+    let received = lab.step("b", Event::Message(shipped.sent[0].1.clone()));
+    let told = lab.answer("b", &received, 200);
+    lab.sites.insert("a", (Site::new(name("a"), 2), None));
+    let begun = lab.step("a", Event::Message(first.clone()));
+    lab.answer("a", &begun, 201);
+    assert!(lab.set("a").degraded().is_none(), "nobody has said anything");
+    lab.step("a", Event::Message(told.sent[0].1.clone()));
+    assert!(lab.set("a").degraded().is_some());
+    let carried = Carried {
+        op: written,
+        credential: None,
+    };
+    let second = Message {
+        content: Content::Operations(vec![carried]),
+        ..first
+    };
+    let again = lab.step("a", Event::Message(second));
+    lab.answer("a", &again, 200);
+    is_overtaken(&mut lab, "a");
+    lab.wait(4);
+    assert_eq!(lab.set("a").done(), lab.set("b").done());
+    assert!(is_as_written(&lab), "{:?}", lab.states);
+    assert!(lab.set("a").degraded().is_none());
+}
+
+/// `b` has no replica, and an action of `a` waits there, when `a` loses its store: the replica that it had has that action.
+#[test]
+fn what_an_earlier_life_has_executed_on_the_replica_is_not_executed_again() {
+    let mut lab = Lab::new(&["a", "b"]);
+    lab.taken.insert("b".into());
+    let asked = lab.create("a", Recognise::Nothing);
+    let asked = lab.answer("a", &asked, 201);
+    lab.settle(asked);
+    let draft = lab.action();
+    let token = draft.token;
+    // `b` takes it for one of the future, and lets it wait.
+    let ahead_ms = 2 * lab.tuning.ahead_max_ms;
+    lab.now_ms += ahead_ms;
+    let shipped = lab.write("a", draft);
+    lab.now_ms -= ahead_ms;
+    lab.settle(shipped);
+    lab.sites.insert("a", (Site::new(name("a"), 2), None));
+    let life = Event::PeerReset {
+        site: name("a"),
+        incarnation: 2,
+    };
+    let brought = lab.step("b", life);
+    lab.settle_at("b", brought);
+    lab.wait(3);
+    let executed = lab.executed.iter().filter(|it| it.token == token).count();
+    assert_eq!(executed, 1);
+    assert_eq!(lab.set("a").held(), lab.set("a").done());
+    assert!(lab.set("a").degraded().is_none());
+    assert_eq!(lab.set("a").conflicts().count(), 0, "it has all that was written");
 }

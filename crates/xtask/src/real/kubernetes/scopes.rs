@@ -79,7 +79,11 @@ fn path_readings(sites: &mut Sites) -> Result<String> {
     }
     // It is no idle fear: asked itself, the API server takes the first of them.
     let taken = put(sites.curl_direct(2, &readings[0]))?;
-    let verb = if taken.ends_with("200") { "takes" } else { "refuses" };
+    let verb = if taken.ends_with("200") {
+        "takes"
+    } else {
+        "refuses"
+    };
     Ok(format!(
         "{} readings of one path refused; the API server itself {verb} the first",
         readings.len()

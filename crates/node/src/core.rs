@@ -12,7 +12,8 @@ use cheops_types::SiteName;
 
 use crate::{
     caller::Verifications, calls::Calls, commit_times::CommitTimes, engine::EngineHandle, finished::Finished,
-    life::Life, ports::Surroundings, runner::Asks, spooled::Spooled, upkeep::Upkeep, waiting::Waiting,
+    life::Life, missed::Missed, ports::Surroundings, runner::Asks, spooled::Spooled, upkeep::Upkeep,
+    waiting::Waiting,
 };
 
 /// One site's replication: where it is kept, who waits, and the way to the engine.
@@ -32,6 +33,7 @@ pub(crate) struct Core {
     pub(crate) commit_times: CommitTimes,
     pub(crate) callers: Verifications,
     pub(crate) upkeep: Upkeep,
+    pub(crate) missed: Missed,
     pub(crate) life: Life,
     /// How many sets were fenced off since the start.
     pub(crate) fenced: AtomicU64,

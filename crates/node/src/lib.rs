@@ -20,6 +20,7 @@ mod ids;
 mod lab;
 mod life;
 mod mint;
+mod missed;
 pub mod model;
 mod named;
 mod names;

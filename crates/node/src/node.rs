@@ -28,6 +28,7 @@ use crate::{
     fetch::PayloadSets,
     finished::Finished,
     life::Life,
+    missed::Missed,
     ports::Surroundings,
     promises::Index,
     rows::{self, Sets, SiteRecord, SiteRow},
@@ -154,6 +155,7 @@ impl Node {
             commit_times: CommitTimes::default(),
             callers: Verifications::default(),
             upkeep: Upkeep::default(),
+            missed: Missed::default(),
             life: Life::new(record.site.clone()),
             fenced: std::sync::atomic::AtomicU64::new(0),
             offload: Offload::default(),
@@ -181,7 +183,7 @@ impl Node {
         Ok((node, work))
     }
 
-    /// A site can be reached again: what it lacks is sent now.
+    /// A site can be reached again: what it lacks, and what did not get to it, is sent now.
     pub fn peer_up(&self, site: &SiteName) {
         // An agent that stops has nothing more to send.
         let _ = self.core.engine.post(Input::PeerUp(site.clone()));

@@ -34,6 +34,9 @@ pub enum Event {
     Resume,
     /// A site can be reached again.
     PeerUp(SiteName),
+    /// A site can be reached again, and something that this one sent to it, perhaps in answer to what it asked, did not
+    /// get there.
+    PeerMissed(SiteName),
     /// A site holds something else than is known of it here: it is asked again, and told what it lacks.
     PeerUnsure(SiteName),
     /// A site's store has begun a new life, and it knows nothing of its sets.

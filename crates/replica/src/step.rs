@@ -128,6 +128,7 @@ impl<'s> Step<'s> {
             Event::Wake | Event::Unfence | Event::Drop => {}
             Event::Resume => self.resume(),
             Event::PeerUp(site) => self.peer_up(&site),
+            Event::PeerMissed(site) => self.peer_missed(&site),
             Event::PeerUnsure(site) => self.peer_unsure(&site),
             Event::PeerReset { site, incarnation } => self.peer_reset(&site, incarnation),
             Event::Payload { hash, is_here } => self.payload(&hash, is_here),

@@ -21,7 +21,7 @@ use super::{
     guard::guarded,
     release::Release,
     rules::SiteRules,
-    sweep::Sweep,
+    sweep::{Sweep, Visit},
 };
 use crate::{
     mint::NewId,
@@ -142,9 +142,11 @@ impl<'e> Batch<'e> {
             }
             Input::Welcomed { from, welcome } => self.welcomed(&from, welcome),
             Input::PeerUp(site) => {
-                let is_known = self.engine.sweeps.iter().any(|sweep| sweep.peer() == Some(&site));
-                if !is_known {
-                    self.engine.sweeps.push_back(Sweep::peer_up(site));
+                let missed = self.engine.core.missed.take(&site);
+                let mut sweeps = self.engine.sweeps.iter_mut();
+                match sweeps.find(|sweep| sweep.peer() == Some(&site)) {
+                    Some(sweep) => sweep.add_missed(missed),
+                    None => self.engine.sweeps.push_back(Sweep::peer_up(site, missed)),
                 }
             }
         }
@@ -211,8 +213,8 @@ impl<'e> Batch<'e> {
                 return;
             }
             Ok(Some(page)) => {
-                for meta in page {
-                    self.sweep_one(&sweep, &meta);
+                for visit in page {
+                    self.sweep_one(&sweep, &visit);
                 }
             }
             Err(error) => {
@@ -223,14 +225,15 @@ impl<'e> Batch<'e> {
         self.engine.sweeps.push_front(sweep);
     }
 
-    fn sweep_one(&mut self, sweep: &Sweep, meta: &MetaId) {
+    fn sweep_one(&mut self, sweep: &Sweep, visit: &Visit) {
+        let meta = &visit.meta;
         match self.load(meta) {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => return tracing::error!(%error, set = %meta, "a replica set cannot be read"),
         }
         let held = self.engine.cache.get(meta);
-        if let Some(event) = held.and_then(|held| sweep.event(&held.kept.set)) {
+        if let Some(event) = held.and_then(|held| sweep.event(&held.kept.set, visit.has_missed)) {
             self.step(meta, event);
         }
     }

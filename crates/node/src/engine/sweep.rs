@@ -1,5 +1,7 @@
 //! Events for many sets, some at a time.
 
+use std::collections::BTreeSet;
+
 use cheops_replica::{Event, MetaId, Set};
 use cheops_store::{Error, Read, ReadSession, Span};
 use cheops_types::SiteName;
@@ -9,11 +11,21 @@ use crate::rows::{Sets, UnsettledRecords};
 /// Sets of one batch.
 const PAGE: usize = 128;
 
-/// A walk over the sets: the unsettled ones, or all.
+/// A walk over the sets: the unsettled ones, or all, and those of which a site has missed something.
 #[derive(Debug)]
 pub(super) struct Sweep {
     why: Why,
     after: Option<String>,
+    /// Sets about which something did not get to the site, and that were not visited yet.
+    missed: BTreeSet<MetaId>,
+}
+
+/// A set that is to be told.
+#[derive(Debug)]
+pub(super) struct Visit {
+    pub(super) meta: MetaId,
+    /// Something about it did not get to the site.
+    pub(super) has_missed: bool,
 }
 
 #[derive(Debug)]
@@ -31,8 +43,14 @@ impl Sweep {
         Self::new(Why::Start)
     }
 
-    pub(super) fn peer_up(site: SiteName) -> Self {
-        Self::new(Why::PeerUp(site))
+    pub(super) fn peer_up(site: SiteName, missed: Vec<MetaId>) -> Self {
+        let mut sweep = Self::new(Why::PeerUp(site));
+        sweep.add_missed(missed);
+        sweep
+    }
+
+    pub(super) fn add_missed(&mut self, missed: Vec<MetaId>) {
+        self.missed.extend(missed);
     }
 
     pub(super) fn peer_life(site: SiteName, incarnation: u64) -> Self {
@@ -40,17 +58,42 @@ impl Sweep {
     }
 
     fn new(why: Why) -> Self {
-        Self { why, after: None }
+        Self {
+            why,
+            after: None,
+            missed: BTreeSet::new(),
+        }
     }
 
     /// The next sets; none when all were visited.
-    pub(super) fn next(&mut self, read: &ReadSession) -> Result<Option<Vec<MetaId>>, Error> {
+    pub(super) fn next(&mut self, read: &ReadSession) -> Result<Option<Vec<Visit>>, Error> {
         let page = match &self.why {
             Why::PeerLife(..) => self.all(read)?,
             Why::Start | Why::PeerUp(_) => self.unsettled(read)?,
         };
-        self.after = page.last().cloned();
-        Ok((!page.is_empty()).then(|| page.iter().map(|meta| MetaId::new(meta)).collect()))
+        let Some(last) = page.last() else {
+            // `after` stays: what else was missed meanwhile is all that is left.
+            return Ok(self.next_missed());
+        };
+        self.after = Some(last.clone());
+        let visits = page.iter().map(|meta| {
+            let meta = MetaId::new(meta);
+            let has_missed = self.missed.remove(&meta);
+            Visit { meta, has_missed }
+        });
+        Ok(Some(visits.collect()))
+    }
+
+    /// Sets at rest here. The site may still wait for what it has missed of them.
+    fn next_missed(&mut self) -> Option<Vec<Visit>> {
+        let next = std::iter::from_fn(|| self.missed.pop_first()).take(PAGE);
+        let visits: Vec<_> = next
+            .map(|meta| Visit {
+                meta,
+                has_missed: true,
+            })
+            .collect();
+        (!visits.is_empty()).then_some(visits)
     }
 
     fn unsettled(&self, read: &ReadSession) -> Result<Vec<String>, Error> {
@@ -72,11 +115,13 @@ impl Sweep {
     }
 
     /// What happens to a set. A set that is loaded for the first time resumes by that alone.
-    pub(super) fn event(&self, set: &Set) -> Option<Event> {
+    pub(super) fn event(&self, set: &Set, has_missed: bool) -> Option<Event> {
         let is_member = |site| set.members().contains_key(site);
         match &self.why {
             Why::Start => None,
-            Why::PeerUp(site) => is_member(site).then(|| Event::PeerUp(site.clone())),
+            Why::PeerUp(site) if !is_member(site) => None,
+            Why::PeerUp(site) if has_missed => Some(Event::PeerMissed(site.clone())),
+            Why::PeerUp(site) => Some(Event::PeerUp(site.clone())),
             Why::PeerLife(site, incarnation) => is_member(site).then(|| Event::PeerReset {
                 site: site.clone(),
                 incarnation: *incarnation,

@@ -37,7 +37,7 @@ const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// One outbox per peer. Nothing here is certain: what is lost, does not fit or is for a site that is down is
-/// dropped, and the engine sends it again.
+/// dropped, and the engine sends it again: when the site can be reached again at the latest.
 pub(crate) struct Outboxes {
     core: Arc<Core>,
     peers: Rc<dyn Peers>,
@@ -51,9 +51,15 @@ struct Outbox {
     lanes: [Lane; LANES],
 }
 
+/// An encoded message, and the set that it is about.
+struct Queued {
+    set: MetaId,
+    bytes: Bytes,
+}
+
 #[derive(Default)]
 struct Lane {
-    queue: RefCell<VecDeque<Bytes>>,
+    queue: RefCell<VecDeque<Queued>>,
     /// Something is under way, and goes on with what is queued.
     busy: Cell<bool>,
 }
@@ -68,16 +74,17 @@ impl Outboxes {
     }
 
     pub(crate) fn send(&self, to: &SiteName, message: Message) {
+        let set = message.set.clone();
         if !self.peers.is_up(to) {
-            return;
+            return self.core.missed.note(to, set);
         }
         let outbox = self.of(to);
         let max_bytes = self.core.surroundings.limits().ship_outbox_max_bytes;
         if outbox.bytes.get() >= max_bytes {
             Limit::ShipOutbox.hit();
-            return;
+            return self.core.missed.note(to, set);
         }
-        let lane = lane_of(&message.set);
+        let lane = lane_of(&set);
         let Some(bytes) = outgoing::encode(&self.core, to, message) else {
             return;
         };
@@ -85,10 +92,13 @@ impl Outboxes {
         let waiting = outbox.bytes.get();
         if waiting > 0 && waiting + bytes.len() > max_bytes {
             Limit::ShipOutbox.hit();
-            return;
+            return self.core.missed.note(to, set);
         }
         outbox.bytes.set(waiting + bytes.len());
-        outbox.lanes[lane].queue.borrow_mut().push_back(bytes);
+        outbox.lanes[lane]
+            .queue
+            .borrow_mut()
+            .push_back(Queued { set, bytes });
         if !outbox.lanes[lane].busy.replace(true) {
             let post = Post {
                 core: Arc::clone(&self.core),
@@ -135,12 +145,15 @@ impl Post {
             if messages.is_empty() {
                 return self.lane().busy.set(false);
             }
-            let bytes = messages.iter().map(Bytes::len).sum::<usize>();
-            let has_arrived = self.deliver(&batch::join(&messages)).await;
-            self.forget(bytes);
-            if !has_arrived && !self.peers.is_up(&self.outbox.site) {
+            let bodies: Vec<_> = messages.iter().map(|message| message.bytes.clone()).collect();
+            if self.deliver(&batch::join(&bodies)).await {
+                self.forget(&messages);
+                continue;
+            }
+            self.miss(messages);
+            if !self.peers.is_up(&self.outbox.site) {
                 let dropped = std::mem::take(&mut *self.lane().queue.borrow_mut());
-                self.forget(dropped.iter().map(Bytes::len).sum());
+                self.miss(dropped.into());
             }
         }
     }
@@ -150,12 +163,12 @@ impl Post {
     }
 
     /// The messages of the next body.
-    fn take(&self) -> Vec<Bytes> {
+    fn take(&self) -> Vec<Queued> {
         let mut queue = self.lane().queue.borrow_mut();
         let mut taken = Vec::new();
         let mut bytes = 0;
         while let Some(next) = queue.front() {
-            bytes += next.len();
+            bytes += next.bytes.len();
             if bytes > BODY_MAX_BYTES && !taken.is_empty() {
                 break;
             }
@@ -164,7 +177,16 @@ impl Post {
         taken
     }
 
-    fn forget(&self, bytes: usize) {
+    /// These messages do not arrive.
+    fn miss(&self, messages: Vec<Queued>) {
+        self.forget(&messages);
+        for message in messages {
+            self.core.missed.note(&self.outbox.site, message.set);
+        }
+    }
+
+    fn forget(&self, messages: &[Queued]) {
+        let bytes = messages.iter().map(|message| message.bytes.len()).sum();
         self.outbox
             .bytes
             .set(self.outbox.bytes.get().saturating_sub(bytes));

@@ -6,7 +6,10 @@ mod documents;
 mod objects;
 mod world;
 
+use std::time::Duration;
+
 use bytes::Bytes;
+use cheops_node::model::SetHint;
 use cheops_plan::{Coordinator as _, Prefer, Reply, Standing, Target, Told, Write, WriteBody};
 use cheops_types::Outcome;
 use serde_json::json;
@@ -228,5 +231,45 @@ fn a_site_that_was_away_catches_up() {
         let all = world.application("b").all("A", "/orders");
         assert_eq!(all.len(), 1);
         assert_eq!(all[0]["n"], 2);
+    });
+}
+
+#[test]
+fn an_answer_that_was_dropped_comes_when_its_site_can_reach_the_other_one() {
+    World::run_once_told(["a", "b"], async |world| {
+        let create = write("A", "order", both(), ("POST", "/orders"), &json!({"n": 1}));
+        let (_, order) = answered(world.node("a").write(create).await);
+        assert!(order.complete, "{order:?}");
+        world.mute("b", true);
+        let path = format!("/orders/{}", order.set);
+        let change = |n| {
+            let target = Target::Set(order.set.clone());
+            let body = json!({ "n": n });
+            write("A", "order", target, ("PATCH", &path), &body)
+        };
+        let unanswered = Write {
+            prefer: Prefer {
+                wait_s: Some(2),
+                ..change(2).prefer
+            },
+            ..change(2)
+        };
+        let (_, told) = answered(world.node("a").write(unanswered).await);
+        assert!(!told.complete, "{told:?}");
+        assert_eq!(world.application("b").all("A", "/orders")[0]["n"], 2);
+        // Nothing is left to do there; only the other site waits.
+        world.mute("b", false);
+        world.node("b").peer_up(&site("a"));
+        let state = async || {
+            let operator = world.node("a").operator();
+            let detail = operator.set(&order.set, &SetHint::default()).await.unwrap();
+            serde_json::to_value(detail).unwrap()["set"]["state"].clone()
+        };
+        let told = async {
+            while state().await != "ok" {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), told).await.unwrap();
     });
 }

@@ -49,6 +49,8 @@ pub(crate) struct World<A = FakeApplication> {
 struct Links {
     nodes: RefCell<BTreeMap<SiteName, Node>>,
     cut: RefCell<HashSet<SiteName>>,
+    /// Sites that do not reach others, while those reach them.
+    mute: RefCell<HashSet<SiteName>>,
     /// Payloads get through to nobody.
     payloads_cut: Cell<bool>,
 }
@@ -57,6 +59,7 @@ struct Around {
     sites: Vec<SiteName>,
     identity: Arc<Identity>,
     profile: Arc<Profile>,
+    limits: Limits,
     started: std::time::Instant,
     random: AtomicU64,
 }
@@ -78,7 +81,7 @@ impl Surroundings for Around {
     }
 
     fn limits(&self) -> Limits {
-        Limits::default()
+        self.limits.clone()
     }
 
     fn sites(&self) -> Vec<SiteName> {
@@ -145,7 +148,8 @@ impl Peers for Link {
 
     fn is_up(&self, to: &SiteName) -> bool {
         let cut = self.links.cut.borrow();
-        !cut.contains(to) && !cut.contains(&self.here)
+        let is_mute = self.links.mute.borrow().contains(&self.here);
+        !cut.contains(to) && !cut.contains(&self.here) && !is_mute
     }
 }
 
@@ -154,6 +158,17 @@ impl World {
     pub(crate) fn run<const N: usize>(names: [&str; N], test: impl AsyncFnOnce(&Self)) {
         let application = |number| FakeApplication::new(1000 * (number + 1));
         Self::run_with(Profile::example(), application, names, test);
+    }
+
+    /// The same, where nothing that is lost is sent again by itself as long as the test lasts.
+    pub(crate) fn run_once_told<const N: usize>(names: [&str; N], test: impl AsyncFnOnce(&Self)) {
+        let application = |number| FakeApplication::new(1000 * (number + 1));
+        let limits = Limits {
+            ship_retry_min_ms: 600_000,
+            ship_retry_max_ms: 600_000,
+            ..Limits::default()
+        };
+        Self::run_within(&limits, Profile::example(), application, names, test);
     }
 }
 
@@ -165,12 +180,22 @@ impl<A: Application + 'static> World<A> {
         names: [&str; N],
         test: impl AsyncFnOnce(&Self),
     ) {
+        Self::run_within(&Limits::default(), profile, application, names, test);
+    }
+
+    fn run_within<const N: usize>(
+        limits: &Limits,
+        profile: Profile,
+        application: impl Fn(u64) -> A,
+        names: [&str; N],
+        test: impl AsyncFnOnce(&Self),
+    ) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
         tokio::task::LocalSet::new().block_on(&runtime, async {
-            let world = Self::start(&Arc::new(profile), application, &names);
+            let world = Self::start(limits, &Arc::new(profile), application, &names);
             test(&world).await;
             for node in world.links.nodes.borrow().values() {
                 node.stop();
@@ -178,7 +203,12 @@ impl<A: Application + 'static> World<A> {
         });
     }
 
-    fn start(profile: &Arc<Profile>, application: impl Fn(u64) -> A, names: &[&str]) -> Self {
+    fn start(
+        limits: &Limits,
+        profile: &Arc<Profile>,
+        application: impl Fn(u64) -> A,
+        names: &[&str],
+    ) -> Self {
         let ca = MeshCa::create(Validity::days(START_MS / 1000, 3650)).unwrap();
         let sites: Vec<_> = names.iter().copied().map(site).collect();
         let mut world = Self {
@@ -193,6 +223,7 @@ impl<A: Application + 'static> World<A> {
                 sites: sites.clone(),
                 identity: Arc::new(Identity::new(&pem, &issued.certificate, &issued.key).unwrap()),
                 profile: Arc::clone(profile),
+                limits: limits.clone(),
                 started: std::time::Instant::now(),
                 random: AtomicU64::new(number as u64 + 1),
             };
@@ -250,6 +281,16 @@ impl<A: Application + 'static> World<A> {
             cut.insert(site(name));
         } else {
             cut.remove(&site(name));
+        }
+    }
+
+    /// Lets a site reach nobody, while the others reach it, or lets it again.
+    pub(crate) fn mute(&self, name: &str, is_mute: bool) {
+        let mut mute = self.links.mute.borrow_mut();
+        if is_mute {
+            mute.insert(site(name));
+        } else {
+            mute.remove(&site(name));
         }
     }
 }

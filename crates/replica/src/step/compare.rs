@@ -52,9 +52,7 @@ impl Step<'_> {
         let peer = self.set.peer(from);
         peer.digest = Some((at, digest));
         peer.mended = mended;
-        // What was read long ago says nothing about what somebody did to the replica since.
-        let is_old = self.now_ms().saturating_sub(self.set.digest_ms) > self.context.tuning.resend_max_ms;
-        if asks && is_old {
+        if asks && self.is_digest_old() {
             self.set.digest = None;
         }
         if asks && self.reference().as_ref() == Some(self.here()) {
@@ -70,6 +68,26 @@ impl Step<'_> {
             self.send_digest(from, false);
         }
         self.compare();
+    }
+
+    /// What was read long ago says nothing about what somebody did to the replica since.
+    fn is_digest_old(&self) -> bool {
+        self.now_ms().saturating_sub(self.set.digest_ms) > self.context.tuning.resend_max_ms
+    }
+
+    /// A member may have asked for the digest and not got it.
+    pub(super) fn tell_digest(&mut self, site: &SiteName) {
+        if !self.set.check && self.own_digest().is_some() && !self.is_digest_old() {
+            self.send_digest(site, false);
+        }
+    }
+
+    /// A comparison that waits for a member goes on now that this can be reached.
+    pub(super) fn resume_comparison(&mut self, site: &SiteName) {
+        if self.set.check && self.uncompared().contains(site) {
+            self.set.compare_ms = 0;
+            self.set.compare_tries = 0;
+        }
     }
 
     fn own_digest(&self) -> Option<&Digest> {

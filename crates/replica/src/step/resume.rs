@@ -3,7 +3,7 @@
 use cheops_types::SiteName;
 
 use super::Step;
-use crate::{Content, Effect, Job, Peer, Phase, Standing, Work};
+use crate::{Content, Effect, Job, Peer, Phase, Standing, Want, Work};
 
 impl Step<'_> {
     /// Effects of the last steps before the stop may be lost: everything that is needed is asked for again.
@@ -86,6 +86,29 @@ impl Step<'_> {
             peer.sent = peer.held.clone();
             peer.resend_ms = 0;
             peer.tries = 0;
+            let member = self.set.members.get(site);
+            let joined = member.and_then(|member| member.joined.as_ref());
+            if peer.needs_snapshot && joined.is_some_and(|join| join.author.site == *self.site.name()) {
+                // This site let it in: it waits for nobody else to bring it the state.
+                peer.want = peer.want.or(Some(Want::Snapshot));
+            }
         }
+        self.resume_comparison(site);
+    }
+
+    /// What was lost on the way to a member may be all that it waits for, also where it owes nothing here.
+    ///
+    /// ```text
+    /// paris can reach rome again, rome cannot reach paris yet
+    /// paris sends a write and asks how far rome is; rome executes it, and its answer is dropped
+    /// to rome all is at rest; paris asks again at its next try, much later
+    /// ```
+    pub(super) fn peer_missed(&mut self, site: &SiteName) {
+        if !self.set.members.contains_key(site) || site == self.here() {
+            return;
+        }
+        self.peer_up(site);
+        self.tell.insert(site.clone());
+        self.tell_digest(site);
     }
 }

@@ -9,6 +9,7 @@ mod delete;
 mod hostile;
 mod lab;
 mod membership;
+mod missed;
 mod names;
 mod operator;
 mod order;

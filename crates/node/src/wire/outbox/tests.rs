@@ -226,3 +226,21 @@ fn an_outbox_is_bounded() {
         assert_eq!(link.arrived.borrow().len(), some + 1);
     });
 }
+
+#[test]
+fn what_does_not_get_to_a_site_is_noted_until_it_can_be_reached() {
+    let (here, link) = ends(100);
+    let outboxes = Outboxes::new(Arc::clone(&here.core), link.clone());
+    let missed = || here.core.missed.take(&site("b"));
+    run(async {
+        outboxes.send(&site("b"), single(1, 1, b"{}"));
+        outboxes.send(&site("b"), single(1, 2, b"{}"));
+        idle(&outboxes).await;
+        assert_eq!(missed(), [MetaId::new("set1")], "lost on the way");
+        link.is_up.set(false);
+        outboxes.send(&site("b"), single(2, 1, b"{}"));
+        assert_eq!(missed(), [MetaId::new("set2")], "not sent at all");
+    });
+    assert_eq!(outboxes.of(&site("b")).bytes.get(), 0);
+    assert!(missed().is_empty());
+}

@@ -8,6 +8,7 @@ use std::{
 
 use cheops_glue::ListShape;
 use cheops_net::Client;
+use cheops_plan::Concern;
 use cheops_types::{Code, Limit, Outcome, Problem, SiteName, VerbClass, Visit};
 use http::request;
 
@@ -15,8 +16,9 @@ use crate::{
     core::{Core, Service},
     correlation::{Carried, Lasting, Workflow},
     head,
-    replicated::Concern,
+    replicated::AnswerIds,
 };
+pub(crate) use cheops_plan::Caller;
 
 /// The status of an answer behind which the service goes on.
 const ACCEPTED: u16 = 202;
@@ -29,17 +31,6 @@ pub(crate) enum Flow {
     Begins(Arc<Carried>),
     /// A service's own call within a workflow.
     Joins(Arc<Workflow>),
-}
-
-/// Who a request is from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Caller {
-    /// A user: sees ids that are the same at all sites.
-    User,
-    /// A service of this site: its own ids are the local ones.
-    Service,
-    /// Another site's agent, which has planned already.
-    Peer,
 }
 
 pub(crate) struct Job {
@@ -55,10 +46,9 @@ pub(crate) struct Job {
     pub(crate) client: Option<Client>,
     /// Whether it came through TLS.
     pub(crate) is_tls: bool,
-    /// Whether another agent has reserved the name of what it makes.
-    pub(crate) is_named: bool,
     /// What replication has to do with the request; mostly nothing.
     pub(crate) concern: Option<Concern>,
+    pub(crate) answer_ids: AnswerIds,
     flow: Flow,
     begun: OnceCell<Arc<Workflow>>,
     /// How often each site was asked.
@@ -87,8 +77,8 @@ impl Job {
             caller,
             client: None,
             is_tls: false,
-            is_named: false,
             concern: None,
+            answer_ids: AnswerIds::Local,
             flow,
             begun: OnceCell::new(),
             asked: RefCell::default(),
@@ -197,16 +187,6 @@ impl Job {
                 correlation.note_credential(service, credential.as_bytes(), workflow);
             }
         }
-    }
-
-    /// Whether the request changes nothing, whatever its method.
-    pub(crate) fn is_effect_free(&self) -> bool {
-        !self.verb.is_read()
-            && self.core.world.profile.is_effect_free(
-                &self.service.name,
-                self.head.method.as_str(),
-                self.head.uri.path(),
-            )
     }
 
     /// Whether this site's service took the request and goes on behind its answer.

@@ -136,6 +136,9 @@ pub struct Snapshot {
     /// The creates in `at` that no delete in `at` covers.
     #[serde(default, with = "crate::pairs")]
     pub creates: BTreeMap<OpId, Token>,
+    /// The requests of the last creates in `at` that deletes in `at` cover.
+    #[serde(default)]
+    pub buried: Vec<Token>,
     /// Why the sender's replica is not what it should be: what begins from it is not either.
     #[serde(default)]
     pub degraded: Option<Degraded>,

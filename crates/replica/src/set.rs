@@ -71,6 +71,7 @@ pub struct Member {
 ///
 /// What is in `held` is in the log unless it was pruned; what is in `done` has an outcome here.
 /// `done` never exceeds `held`, `pruned` never exceeds `done`.
+#[allow(clippy::struct_excessive_bools)] // each is one fact about the set
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Set {
     pub(crate) record: Record,
@@ -98,6 +99,10 @@ pub struct Set {
     /// Each with its request, as a store that was set back may number one twice.
     #[serde(default, with = "crate::pairs")]
     pub(crate) creates: BTreeMap<OpId, Token>,
+    /// The requests of the last creates that deletes have taken away: one that comes again, under another number, is no new
+    /// one.
+    #[serde(default)]
+    pub(crate) buried: VecDeque<Token>,
     /// In the order of the set.
     pub(crate) log: Log,
     pub(crate) held: Vector,
@@ -117,7 +122,7 @@ pub struct Set {
     pub(crate) begun: u64,
     #[serde(with = "crate::pairs")]
     pub(crate) conflicts: BTreeMap<OpId, Conflict>,
-    /// Conflicts that were dropped because there were too many.
+    /// Conflicts that were dropped because there were too many, and writes that would be conflicts and are no longer kept.
     #[serde(default)]
     pub(crate) conflicts_dropped: u64,
     /// Operations that the set goes on without, until they are dropped.
@@ -171,6 +176,19 @@ pub struct Set {
     /// Executions that were not sent again because they got no answer too often.
     #[serde(default)]
     pub(crate) executions_spent: u64,
+    /// The life of this site's store in which the set was last looked at; 0: never.
+    #[serde(default)]
+    pub(crate) life: u64,
+    /// What the replica may have of an earlier life of the store is taken into account.
+    #[serde(default)]
+    pub(crate) is_weighed: bool,
+    /// Before this time the application may still be at what an earlier life of the store has asked of it: what the replica is
+    /// says nothing about what it will be.
+    #[serde(default)]
+    pub(crate) unsettled_ms: u64,
+    /// The replica is that of an earlier life of the store, which no state has replaced since: what this site wrote then is in it.
+    #[serde(default)]
+    pub(crate) is_inherited: bool,
     /// An operator has given up this side: whoever lets it in again may bring it back.
     #[serde(default)]
     pub(crate) yielded: bool,
@@ -273,6 +291,7 @@ impl Set {
             degraded: None,
             deleted: None,
             creates: BTreeMap::new(),
+            buried: VecDeque::new(),
             log: Log::default(),
             held: Vector::new(),
             done: Vector::new(),
@@ -303,6 +322,10 @@ impl Set {
             division: None,
             fenced: None,
             executions_spent: 0,
+            life: 0,
+            is_weighed: false,
+            unsettled_ms: 0,
+            is_inherited: false,
             yielded: false,
         }
     }
@@ -445,11 +468,12 @@ impl Set {
         })
     }
 
-    /// Whether it is the last create once more, under another number: its origin's store was set back while it executed.
-    /// The first one may have been deleted and dropped since.
+    /// Whether it is the last create once more, or one that was deleted, under another number: its origin's store was set back
+    /// while it executed. The first one may have been dropped since.
     pub(crate) fn is_born_again(&self, op: &Operation) -> bool {
         let is_create = matches!(op.verb, Verb::Create(_));
-        is_create && op.token == self.birth && self.born.as_ref().is_some_and(|born| *born != op.id)
+        let is_last = op.token == self.birth && self.born.as_ref().is_some_and(|born| *born != op.id);
+        is_create && (is_last || self.buried.contains(&op.token))
     }
 
     /// What the others have brought back of a write that is accepted only now: an earlier life of this store had shipped

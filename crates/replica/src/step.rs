@@ -9,6 +9,7 @@ mod membership;
 mod operator;
 mod orphan;
 mod outcome;
+mod past;
 mod payload;
 mod prune;
 mod receive;
@@ -94,6 +95,9 @@ struct Step<'s> {
 impl<'s> Step<'s> {
     fn new(site: &'s mut Site, set: &'s mut Set, context: &'s Context<'s>) -> Self {
         set.shorten_pauses(context.now_ms, context.tuning);
+        if set.life == 0 {
+            set.life = site.incarnation();
+        }
         Self {
             waits: set.waits(),
             presence: set.presence(),
@@ -107,6 +111,7 @@ impl<'s> Step<'s> {
     }
 
     fn handle(&mut self, event: Event) {
+        self.note_own_life();
         let Some(event) = self.confirmed(event) else {
             return;
         };
@@ -159,6 +164,7 @@ impl<'s> Step<'s> {
     /// What follows from any event: work that can begin, what is to be sent, what can be dropped.
     fn finish(mut self) -> Vec<Effect> {
         self.give_up_orphans();
+        self.end_what_came_back();
         self.advance();
         self.pursue_comparison();
         for peer in self.set.peers.values_mut() {

@@ -456,7 +456,7 @@ impl<'e> Batch<'e> {
         };
         if held.kept.set.conflicts_dropped() > dropped {
             Limit::SetConflicts.hit();
-            tracing::warn!(set = %meta, "a replica set has too many conflicts: the oldest are dropped");
+            tracing::warn!(set = %meta, "a replica set has more conflicts than are kept: the oldest are dropped");
         }
         if held.kept.set.executions_spent() > spent {
             Limit::ExecutionTries.hit();

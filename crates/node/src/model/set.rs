@@ -25,7 +25,7 @@ pub struct SetSummary {
     pub local_id: Option<String>,
     pub sites: Vec<SiteName>,
     pub conflicts: usize,
-    /// Conflicts that were dropped because there were too many.
+    /// Conflicts that were dropped because there were too many, and writes that would be conflicts and are no longer kept.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub conflicts_dropped: u64,
 }

@@ -362,6 +362,7 @@ fn snapshot(of: &str) -> Snapshot {
         state: None,
         deleted: None,
         creates: BTreeMap::new(),
+        buried: Vec::new(),
         degraded: None,
         pruned: Vector::new(),
         pruned_writes: Vector::new(),

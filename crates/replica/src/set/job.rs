@@ -24,6 +24,9 @@ pub struct Job {
     /// Attempts that were sent and got no answer.
     #[serde(default)]
     pub silent: u32,
+    /// What the application answered last, where that does not say whether it has executed.
+    #[serde(default)]
+    pub status: Option<u16>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

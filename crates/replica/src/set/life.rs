@@ -82,12 +82,26 @@ impl Set {
                     .filter(|(create, _)| op.after.includes(create));
                 let covered: BTreeSet<_> = covered.map(|(_, token)| *token).collect();
                 self.creates.retain(|_, token| !covered.contains(token));
+                self.bury(covered);
                 if self.creates.is_empty() {
                     self.deleted = Some(op.id.clone());
                 }
             }
             _ => {}
         }
+    }
+
+    /// Remembers the requests of creates that are gone.
+    pub(crate) fn bury(&mut self, gone: impl IntoIterator<Item = Token>) {
+        /// A store that was set back brings back what was written not long ago.
+        const BURIED_MAX: usize = 64;
+        for token in gone {
+            if !self.buried.contains(&token) {
+                self.buried.push_back(token);
+            }
+        }
+        let excess = self.buried.len().saturating_sub(BURIED_MAX);
+        self.buried.drain(..excess);
     }
 
     /// Whether a create stays when a delete has executed.

@@ -24,6 +24,7 @@ impl Set {
             degraded: self.degraded.clone(),
             deleted: self.deleted.clone(),
             creates: self.creates.clone(),
+            buried: self.buried.clone(),
             held: self.held.clone(),
             done: self.done.clone(),
             pruned: self.pruned.clone(),
@@ -53,6 +54,10 @@ impl Set {
             reopens: self.reopens.clone(),
             orphaned_ms: self.orphaned_ms,
             executions_spent: self.executions_spent,
+            life: self.life,
+            is_weighed: self.is_weighed,
+            unsettled_ms: self.unsettled_ms,
+            is_inherited: self.is_inherited,
             yielded: self.yielded,
         }
     }

@@ -11,6 +11,7 @@ impl Set {
         let resend_ms = now_ms.saturating_add(tuning.resend_max_ms);
         self.compare_ms = self.compare_ms.min(resend_ms);
         self.promise_ms = self.promise_ms.min(retry_ms);
+        self.unsettled_ms = self.unsettled_ms.min(now_ms.saturating_add(tuning.settle_ms));
         for peer in self.peers.values_mut() {
             peer.resend_ms = peer.resend_ms.min(resend_ms);
             // A word of a time that has not come yet would count for all that is asked until then.

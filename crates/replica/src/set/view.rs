@@ -254,7 +254,11 @@ impl Set {
             .map(|redo| redo.until_ms);
         let compares = self.check && is_free && self.is_quiet();
         let install = install.map(|install| install.until_ms);
-        let install = install.into_iter().chain(compares.then_some(self.compare_ms));
+        let compare_ms = self.compare_ms.max(self.unsettled_ms);
+        let install = install.into_iter().chain(compares.then_some(compare_ms));
+        // Somebody may wait for what is read only then.
+        let unsettled = (is_free && self.unsettled_ms > 0).then_some(self.unsettled_ms);
+        let install = install.chain(unsettled);
         let is_promised = self.queue.iter().any(|draft| draft.promised);
         let promise = (is_free && is_promised && self.promise_ms > 0).then_some(self.promise_ms);
         let entries = entries.chain(redo).chain(promise);

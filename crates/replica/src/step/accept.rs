@@ -128,8 +128,8 @@ impl Step<'_> {
             return true;
         }
         let has_no_replica = !is_create && self.set.local.is_none() && self.set.deleted.is_none();
-        draft.promised
-            && (self.set.promise_ms > self.now_ms() || draft.verb.is_for_application() && has_no_replica)
+        let lacks_replica = draft.verb.is_for_application() && has_no_replica && !self.is_nowhere();
+        draft.promised && (self.set.promise_ms > self.now_ms() || lacks_replica)
     }
 
     /// The application has certainly not seen a promised write: it is tried again.
@@ -284,6 +284,23 @@ impl Step<'_> {
         }
     }
 
+    /// What was promised and waits here may have executed in an earlier life of this store: the copy that was put back is of
+    /// before that, and the others bring it back as an operation. It has had its end, and must not begin once more. Its
+    /// operation may be dropped before its turn in the queue comes, so this is looked for in every step.
+    pub(super) fn end_what_came_back(&mut self) {
+        let ended = |draft: &Draft| {
+            let mut known = self.set.log.values();
+            let entry = known.find(|entry| entry.op.token == draft.token)?;
+            Some((draft.token, entry.op.id.clone()))
+        };
+        let ended: Vec<_> = self.set.queue.iter().filter_map(ended).collect();
+        for (token, operation) in ended {
+            self.set.queue.retain(|draft| draft.token != token);
+            let status = 200;
+            self.answer(token, Answer::Accepted { operation, status });
+        }
+    }
+
     /// The application has not executed an accepted write: it leaves no trace.
     pub(super) fn dropped(&mut self, op: &Operation, answered: bool, answer: Answer) {
         self.set.job = None;
@@ -432,6 +449,7 @@ impl Step<'_> {
             waited: 0,
             overslept: false,
             silent: 0,
+            status: None,
         });
         self.run();
     }

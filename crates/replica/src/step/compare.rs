@@ -18,7 +18,7 @@
 use cheops_types::SiteName;
 
 use super::Step;
-use crate::{Content, Digest, Install, Operation, Outcome, State, Vector, Verb, Want, set::Repair};
+use crate::{Content, Digest, Entry, Install, Operation, Outcome, State, Vector, Verb, Want, set::Repair};
 
 impl Step<'_> {
     /// This replica's digest is known. Whoever asked for it hears it.
@@ -165,6 +165,10 @@ impl Step<'_> {
             .filter(|entry| entry.has_failed() && !self.set.is_covered(&entry.op))
             .map(|entry| entry.op.clone())
             .collect();
+        if lost.is_empty() && self.compared().iter().any(|site| self.is_behind(site)) {
+            // One that executes what is missing there may have a good replica then.
+            return false;
+        }
         if lost.is_empty() {
             self.set.degraded = None;
             self.tell_all();
@@ -177,6 +181,12 @@ impl Step<'_> {
     fn has_heard_of(&self, site: &SiteName) -> bool {
         let peer = self.set.peers.get(site);
         peer.is_some_and(|peer| peer.incarnation != 0)
+    }
+
+    /// Whether a member has yet to execute something that has executed here.
+    fn is_behind(&self, site: &SiteName) -> bool {
+        let peer = self.set.peers.get(site);
+        peer.is_none_or(|peer| !peer.done.covers(&self.set.done))
     }
 
     /// Whether a member has another state than this one, took this one's as far as it can, and says so.
@@ -204,12 +214,8 @@ impl Step<'_> {
             // Nobody is known to have a replica. Those may have one that were not heard of yet, or not since the resource
             // was made again.
             None => {
-                let is_behind = |site: &SiteName| {
-                    let peer = self.set.peers.get(site);
-                    peer.is_none_or(|peer| !peer.done.covers(&self.set.done))
-                };
-                let unheard = |site: &SiteName| !self.has_heard_of(site) || is_behind(site);
-                self.compared().into_iter().filter(unheard).collect()
+                let compared = self.compared().into_iter();
+                compared.filter(|site| self.may_have_more(site)).collect()
             }
             Some(reference) if reference == *self.here() => {
                 let open = |site: &SiteName| {
@@ -227,6 +233,25 @@ impl Step<'_> {
                 if is_settled { Vec::new() } else { vec![reference] }
             }
         }
+    }
+
+    /// Whether a member was not heard of yet, or not since it has executed what has executed here.
+    fn may_have_more(&self, site: &SiteName) -> bool {
+        !self.has_heard_of(site) || self.is_behind(site)
+    }
+
+    /// Whether no site has a replica, by the word of each, and nothing that is kept here could make one: not what waits, nor
+    /// a refused create that an operator has tried again.
+    pub(super) fn is_nowhere(&self) -> bool {
+        let is_missed = |entry: &Entry| {
+            let is_create = matches!(entry.op.verb, Verb::Create(_));
+            is_create && entry.has_failed() && !self.set.is_covered(&entry.op)
+        };
+        let others = self.set.others(self.here());
+        self.set.is_quiet()
+            && self.reference().is_none()
+            && !others.iter().any(|site| self.may_have_more(site))
+            && !self.set.log.values().any(is_missed)
     }
 
     /// Whether this replica and another one were found to be equal, as of now.

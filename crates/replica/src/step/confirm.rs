@@ -53,6 +53,13 @@ impl Step<'_> {
         None
     }
 
+    /// Whether the name of a create from elsewhere may be taken, by something that bears no marker of it. An application
+    /// that answers 500 to that would do so for ever: reading tells.
+    pub(super) fn may_meet_another(&self, job: &Job) -> bool {
+        let is_replay = matches!(job.work, Work::Replay { .. });
+        is_replay && self.set.record.name.is_some() && job.status == Some(500)
+    }
+
     fn is_create(&self, id: &OpId) -> bool {
         let entry = self.set.entry(id);
         entry.is_some_and(|entry| matches!(entry.op.verb, Verb::Create(_)))
@@ -82,25 +89,38 @@ impl Step<'_> {
 
     fn create_confirmed(&mut self, work: &Work, job: &Job, status: u16, is_there: Option<bool>) {
         match (is_there, work) {
+            // A name alone proves nothing: it is another resource's.
+            (Some(true), Work::Replay { id }) if self.bears_marker(id) => self.refuse_create(id, status),
             (Some(true), _) => {
                 let local: LocalId = self.chosen_id();
                 self.has_executed(Some(local));
             }
-            // It is not there, and 500 does not say why.
+            // It is not there, and 500 does not say why. What bears no marker either was not made: it begins anew.
+            (Some(false), Work::Replay { id }) if status == 500 && self.bears_marker(id) => {
+                self.set.job = None;
+            }
             (Some(false), _) if status == 500 => self.doubt(),
             (Some(false), Work::Accept { op, answered, .. }) => {
                 self.dropped(op, *answered, Answer::Refused { status });
             }
-            (Some(false), Work::Replay { id }) => {
-                self.set.job = None;
-                self.degrade(Some(id.clone()), status, self.said_of(id));
-                self.conclude(id, Outcome::Refused { status });
-            }
+            (Some(false), Work::Replay { id }) => self.refuse_create(id, status),
             _ => {
                 let until_ms = self.now_ms() + self.context.tuning.retry_ms(job.tries);
                 self.set_phase(Phase::Doubt { until_ms });
             }
         }
+    }
+
+    fn refuse_create(&mut self, id: &OpId, status: u16) {
+        self.set.job = None;
+        self.degrade(Some(id.clone()), status, self.said_of(id));
+        self.conclude(id, Outcome::Refused { status });
+    }
+
+    /// Whether what a create makes is recognised by its marker.
+    fn bears_marker(&self, id: &OpId) -> bool {
+        let entry = self.set.entry(id);
+        entry.is_some_and(|entry| entry.op.recognise == Recognise::Marker)
     }
 
     fn update_confirmed(&mut self, id: &OpId, status: u16, is_there: Option<bool>) {

@@ -88,6 +88,8 @@ impl Step<'_> {
             self.set.local = None;
         } else {
             self.renew_keys();
+            self.set.is_weighed = true;
+            self.set.is_inherited = false;
             if self.set.local.is_none() || local.is_some() {
                 self.set.local = Some(local.unwrap_or_else(|| self.chosen_id()));
             }
@@ -144,6 +146,9 @@ impl Step<'_> {
     pub(super) fn begin_without_state(&mut self, at: &Vector) {
         if self.set.local.is_none() {
             self.degrade(None, 0, None);
+        }
+        if self.set.is_inherited {
+            self.inherit();
         }
         self.set.want_comparison();
         self.has_all_of(at);

@@ -143,11 +143,11 @@ impl Step<'_> {
             return;
         }
         if site == self.here() {
-            self.set.standing = Standing::Expelled;
             let after = op.after.clone();
             let others: Vec<_> = self.set.peers.values().map(|peer| peer.held.clone()).collect();
             let is_alone = |id: &OpId| !after.includes(id) && !others.iter().any(|held| held.includes(id));
             self.keep_as_conflicts(is_alone);
+            self.set.standing = Standing::Expelled;
             return;
         }
         self.set.members.remove(site);
@@ -212,16 +212,29 @@ impl Step<'_> {
         let has_left = member.leaving.as_ref().is_some_and(|leave| {
             report.done.includes(leave) && report.held.covers(&self.set.held) && self.set.local.is_none()
         });
+        // It left, has forgotten that with its store, and began again with an old message. Who has seen the set without it
+        // since, and has seen it come, knows better. Where one side has removed another, each goes on by itself.
+        let is_forgotten = |member: &Member| {
+            let has_seen_come = member
+                .joined
+                .as_ref()
+                .is_none_or(|join| report.done.includes(join));
+            let is_one_side = epoch == self.set.epoch && self.set.expelled.is_empty();
+            is_one_side && has_seen_come && member.leaving.is_none()
+        };
         if has_left {
             self.set.standing = Standing::Left;
-        } else if epoch > self.set.epoch && self.set.standing == Standing::Member {
-            self.set.standing = Standing::Expelled;
+        } else if self.set.standing == Standing::Member && (epoch > self.set.epoch || is_forgotten(member)) {
             self.keep_as_conflicts(|id| !report.held.includes(id));
+            self.set.standing = Standing::Expelled;
         }
     }
 
     /// Operations of this set that the others went on without.
     pub(super) fn keep_as_conflicts(&mut self, alone: impl Fn(&OpId) -> bool) {
+        if self.set.standing == Standing::Member || self.set.yielded {
+            self.count_unkept(&alone);
+        }
         let mine: Vec<_> = self
             .set
             .log
@@ -236,6 +249,27 @@ impl Step<'_> {
         for draft in std::mem::take(&mut self.set.queue) {
             self.answer(draft.token, Answer::NotHere(Reason::NotMember));
         }
+    }
+
+    /// Of what this side has dropped, because sites of it had executed it and the log was full, nobody has the payload: that
+    /// so many may be lost with this side is told.
+    fn count_unkept(&mut self, alone: &impl Fn(&OpId) -> bool) {
+        let mut unkept: u64 = 0;
+        for (author, last) in self.set.pruned_writes.iter() {
+            // The others have all up to a number.
+            let (mut theirs, mut end) = (0, last);
+            while theirs < end {
+                let seq = theirs + (end - theirs).div_ceil(2);
+                let author = author.clone();
+                if alone(&OpId { author, seq }) {
+                    end = seq - 1;
+                } else {
+                    theirs = seq;
+                }
+            }
+            unkept = unkept.saturating_add(last - theirs);
+        }
+        self.set.conflicts_dropped = self.set.conflicts_dropped.saturating_add(unkept);
     }
 
     /// Another site's store has begun a new life: what was known of it no longer counts.

@@ -184,6 +184,9 @@ impl Step<'_> {
             Attempt::NotSent => return self.postpone(id, Why::Retry { status: None }, None),
             Attempt::Unknown => return self.doubt(),
         };
+        if let Some(job) = &mut self.set.job {
+            job.status = Some(status);
+        }
         let is_vanished = status == 404 && self.set.local.is_some() && !matches!(op.verb, Verb::Delete);
         if is_vanished || self.may_be_own_work(job, &op, status) {
             // What the application said explains the answer, if it is borne out.
@@ -278,6 +281,7 @@ impl Step<'_> {
         match found {
             Found::Here(local) => self.has_executed(Some(local)),
             Found::Nowhere if self.is_spent() => self.stop_sending(),
+            Found::Nowhere if self.may_meet_another(job) => self.confirm(500),
             Found::Nowhere if matches!(job.work, Work::Replay { .. }) => {
                 // It begins anew, if it still has to and may.
                 self.set.job = None;
@@ -332,7 +336,8 @@ impl Step<'_> {
                 self.accepted(*op, credential, 200, answered);
             }
             Work::Replay { id } => {
-                if let Some(op) = self.set.entry(&id).map(|entry| entry.op.clone()) {
+                let op = self.set.entry(&id).map(|entry| entry.op.clone());
+                if let Some(op) = op {
                     self.arrived(&op, local);
                 }
                 self.conclude(&id, Outcome::Executed);

@@ -104,6 +104,7 @@ impl Step<'_> {
             {
                 self.peer_reset(&from, report.incarnation);
             }
+            self.note_earlier_life(&from, incarnation);
             self.tell.insert(from);
             return;
         }
@@ -305,6 +306,10 @@ impl Step<'_> {
             let is_in_time = self.witness(op.time, &op.id.author.site);
             self.site.hear_of(&op.id.author.site, op.age);
             let id = op.id.clone();
+            if id.author.site == *self.here() {
+                // This store has forgotten it, and its replica may have it: what is executed now would come on top.
+                self.note_past();
+            }
             self.insert(op, credential);
             if !is_in_time && let Some(entry) = self.set.entry_mut(&id) {
                 entry.state = State::Waiting(Why::Quarantined);
@@ -331,13 +336,15 @@ impl Step<'_> {
             .passages
             .get(from)
             .is_some_and(|passage| report.stay <= passage.stay);
-        if self.set.standing != Standing::Expelled && wants_answer && (has_left || is_known || is_out) {
+        // Nobody answers that: one that took itself for a member again, and for up to date, would not ask.
+        let content = if is_known || has_left {
             // A site that has left still says how far it was to those that have not heard.
-            let content = if is_known || has_left {
-                Content::Report
-            } else {
-                Content::Expelled
-            };
+            Content::Report
+        } else {
+            Content::Expelled
+        };
+        let wants_answer = wants_answer || content == Content::Expelled;
+        if self.set.standing != Standing::Expelled && wants_answer && (has_left || is_known || is_out) {
             let message = self.compose(from, content, false);
             let message = Message {
                 incarnation: report.incarnation,

@@ -60,6 +60,7 @@ impl Step<'_> {
         // Where the application keeps its replica, it is one too many.
         if outcome == Outcome::Executed {
             self.set.degraded = None;
+            self.set.is_inherited = false;
             if self.set.local.take().is_some() {
                 self.moved();
             }

@@ -221,6 +221,7 @@ fn snapshot(it: &Snapshot, report: &Report) -> Sane {
         "a state of what has not executed",
     )?;
     must(it.creates.len() <= IDS_MAX, "too many creates")?;
+    must(it.buried.len() <= IDS_MAX, "too many creates that are gone")?;
     must(it.dismissed.len() <= IDS_MAX, "too many dismissed conflicts")?;
     must(it.forgone.len() <= IDS_MAX, "too much that was given up")?;
     let ids = it.creates.keys().chain(&it.deleted).chain(&it.born);

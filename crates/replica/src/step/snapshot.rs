@@ -15,7 +15,7 @@ impl Step<'_> {
     pub(super) fn begin_read(&mut self) -> bool {
         let is_asked = |peer: &crate::Peer| peer.want.is_some() || peer.asks_digest;
         let compares = self.set.check && self.set.compare_ms <= self.now_ms() && self.has_no_digest();
-        let wanted = compares || self.set.peers.values().any(is_asked);
+        let wanted = !self.is_unsettled() && (compares || self.set.peers.values().any(is_asked));
         // Whoever begins needs no more than what has executed: what waits here, perhaps for a word of that very site,
         // comes with it.
         let begins = |peer: &crate::Peer| peer.want == Some(Want::Snapshot);
@@ -85,6 +85,7 @@ impl Step<'_> {
 
     pub(super) fn has_vanished(&mut self) {
         self.set.local = None;
+        self.set.is_inherited = false;
         self.set.digest = None;
         // What came of an earlier repair says nothing about the next replica.
         self.set.repair = None;
@@ -154,6 +155,7 @@ impl Step<'_> {
             state,
             deleted: set.deleted.clone(),
             creates: set.creates.clone(),
+            buried: set.buried.iter().copied().collect(),
             degraded: set.degraded.clone(),
             pruned: set.pruned.clone(),
             pruned_writes: set.pruned_writes.clone(),
@@ -226,6 +228,7 @@ impl Step<'_> {
         fresh.log.clear();
         fresh.local = self.set.local.take();
         fresh.conflicts = std::mem::take(&mut self.set.conflicts);
+        fresh.conflicts_dropped = self.set.conflicts_dropped;
         *self.set = fresh;
         self.begin_with(from, epoch, snapshot);
     }
@@ -254,6 +257,7 @@ impl Step<'_> {
 
     fn begin_with(&mut self, from: &SiteName, epoch: u64, snapshot: Snapshot) {
         let token = self.token_of(&snapshot);
+        let unsettled_ms = self.now_ms() + self.context.tuning.settle_ms;
         let set = &mut *self.set;
         set.epoch = set.epoch.max(epoch);
         // What a site had in an earlier stay, it has given up.
@@ -281,6 +285,14 @@ impl Step<'_> {
         {
             set.log.remove(&rank);
         }
+        let has_state = snapshot.state.is_some() || snapshot.deleted.is_some();
+        if set.local.is_none() && snapshot.yours.is_some() {
+            // An earlier life of this store has made it. What that asked for last, nobody here remembers: it may take effect
+            // after this state has.
+            set.unsettled_ms = unsettled_ms;
+            // Without a state it is what that life has made of it.
+            set.is_inherited = !has_state;
+        }
         set.local = set.local.take().or(snapshot.yours);
         set.dismissed.extend(snapshot.dismissed);
         set.forgone.extend(snapshot.forgone);
@@ -290,7 +302,6 @@ impl Step<'_> {
         set.conflicts.retain(|id, _| !set.dismissed.contains(id));
         self.bound_conflicts();
         let set = &mut *self.set;
-        let has_state = snapshot.state.is_some() || snapshot.deleted.is_some();
         let degraded = snapshot.degraded.map(|degraded| Degraded {
             said: bounded(degraded.said),
             ..degraded
@@ -305,6 +316,7 @@ impl Step<'_> {
         });
         set.deleted = snapshot.deleted;
         set.creates = snapshot.creates;
+        set.bury(snapshot.buried);
         set.peers.entry(from.clone()).or_default();
         // As where its join is noted: nobody may have brought it in yet, and the site that let it in may not be able to.
         for (site, _) in set.members.iter().filter(|(_, member)| member.joined.is_some()) {

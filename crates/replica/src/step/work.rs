@@ -27,6 +27,7 @@ impl Step<'_> {
         if self.set.standing != Standing::Member {
             return self.refuse_queue();
         }
+        self.settle_past();
         self.reopen_when_free();
         while self.set.job.is_none() {
             let began = self.begin_install()
@@ -155,6 +156,7 @@ impl Step<'_> {
             Verb::Create(_) if self.is_claimed() => self.conclude(id, Outcome::Covered),
             _ if self.set.local.is_none() => self.conclude(id, Outcome::NoReplica),
             _ if self.set.twin(&op).is_some_and(Entry::has_executed) => self.conclude(id, Outcome::Covered),
+            _ if self.is_in_heritage(&op) => self.conclude(id, Outcome::Executed),
             _ if redo => self.start(Work::Replay { id: id.clone() }),
             _ if !op.after.covers(&self.set.pruned_writes) => self.too_late(&op),
             _ => match self.place(&op) {

@@ -1,6 +1,8 @@
 //! Which replicas are compared, when, with whom, and what becomes of those that differ.
 
-use cheops_replica::{Cause, Content, Digest, Event, Footprint, Form, Message, Recognise, State, Verb, Why};
+use cheops_replica::{
+    Cause, Content, Digest, Event, Footprint, Form, Message, Outcome, Recognise, Site, State, Verb, Why,
+};
 
 use crate::lab::{Lab, name};
 
@@ -247,10 +249,82 @@ fn a_comparison_that_a_store_has_forgotten_is_made_by_those_who_hear_of_that() {
     lab.step("a", Event::Check);
     lab.sites.insert("a", (site.started(77).reborn(2), set));
     let resumed = lab.step("a", Event::Resume);
-    lab.settle_at("a", resumed);
+    assert!(!lab.set("b").is_comparing());
     let (site, incarnation) = (name("a"), 2);
     let asked = lab.step("b", Event::PeerReset { site, incarnation });
+    assert!(lab.set("b").is_comparing());
+    lab.settle_at("a", resumed);
     lab.settle_at("b", asked);
     lab.wait(3);
-    assert_eq!(lab.states["b"], b"1");
+    // What happened to the replica of `a` since, nobody knows: that of `b` goes before it.
+    assert_eq!(lab.states["a"], b"something else");
+    assert_eq!(lab.states["b"], b"something else");
+}
+
+/// `a` has lost its store, not its replica. `b` holds its create and its action, and has not heard of that.
+fn loses_its_store(lab: &mut Lab) {
+    lab.sites.insert("a", (Site::new(name("a"), 2), None));
+    lab.taken.insert("a".into());
+    for (at, state) in [("a", "twice"), ("b", "once"), ("c", "once")] {
+        lab.states.insert(at.into(), state.into());
+    }
+}
+
+/// `b` brings back both before anyone sends a state: `a` finds the replica by its id, and executes the action on it a second
+/// time.
+fn brings_back(lab: &mut Lab) {
+    lab.step("b", Event::PeerUnsure(name("a")));
+    lab.now_ms += lab.tuning.resend_max_ms;
+    let mut told = lab.step("b", Event::Wake);
+    for (_, message) in &mut told.sent {
+        // As from one that has heard of it by a third site, and knows of no life of `a`.
+        message.incarnation = 0;
+    }
+    lab.settle_at("b", told);
+    let at_a = lab.set("a").log().last().unwrap();
+    assert!(matches!(at_a.op.verb, Verb::Action { .. }));
+    assert_eq!(at_a.state, State::Done(Outcome::Executed));
+}
+
+fn has_come_to_once(lab: &Lab) {
+    for at in lab.sites.keys() {
+        assert_eq!(lab.states[*at], b"once", "{at}");
+        assert!(lab.set(at).degraded().is_none(), "{at}");
+    }
+}
+
+#[test]
+fn a_replica_of_an_earlier_life_is_not_what_the_others_are_measured_by() {
+    let mut lab = Lab::new(&["a", "b", "c"]);
+    // So that `b` keeps what it can bring back.
+    lab.away.insert("c");
+    let asked = lab.create("a", Recognise::ChosenId);
+    let shipped = lab.answer("a", &asked, 201);
+    lab.settle(shipped);
+    let draft = lab.action();
+    let shipped = lab.write("a", draft);
+    lab.settle(shipped);
+    loses_its_store(&mut lab);
+    brings_back(&mut lab);
+    lab.returns("c");
+    lab.wait(5);
+    has_come_to_once(&lab);
+}
+
+#[test]
+fn a_degraded_replica_is_not_good_while_another_site_has_yet_to_make_its_own() {
+    let mut lab = Lab::new(&["a", "b"]);
+    let asked = lab.create("a", Recognise::ChosenId);
+    let shipped = lab.answer("a", &asked, 201);
+    let slow = lab.step("b", Event::Message(shipped.sent[0].1.clone()));
+    let draft = lab.action();
+    let shipped = lab.write("a", draft);
+    lab.step("b", Event::Message(shipped.sent[0].1.clone()));
+    loses_its_store(&mut lab);
+    brings_back(&mut lab);
+    assert!(lab.set("a").degraded().is_some());
+    let made = lab.answer("b", &slow, 201);
+    lab.settle_at("b", made);
+    lab.wait(5);
+    has_come_to_once(&lab);
 }

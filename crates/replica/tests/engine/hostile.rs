@@ -179,6 +179,7 @@ fn lie(lab: &Lab, message: &cheops_replica::Message) -> Snapshot {
         state: Some(b"what a wants".to_vec()),
         deleted: None,
         creates: [].into(),
+        buried: Vec::new(),
         degraded: None,
         last: None,
         division: None,

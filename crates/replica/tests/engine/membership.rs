@@ -1,7 +1,7 @@
 //! Who is in the set: leaves, returns, removals.
 
 use cheops_replica::{
-    Answer, Cause, Content, Digest, Event, Footprint, Form, Reason, Recognise, Standing, Verb,
+    Answer, Cause, Content, Digest, Event, Footprint, Form, Reason, Recognise, Site, Standing, Verb,
 };
 
 use crate::lab::{Asked, Lab, name};
@@ -191,4 +191,53 @@ fn a_site_that_is_told_that_it_is_out_keeps_what_only_it_had() {
         .map(|it| (it.loser.token, &it.cause))
         .collect();
     assert_eq!(kept, [(token, &Cause::Expelled)]);
+}
+
+/// `b` has left, loses its store, and hears the first message of the set once more.
+#[test]
+fn a_site_that_has_forgotten_that_it_left_is_told() {
+    let mut lab = Lab::new(&["a", "b"]);
+    let asked = lab.create("a", Recognise::Nothing);
+    let asked = lab.answer("a", &asked, 201);
+    let first = asked.sent[0].1.clone();
+    lab.settle(asked);
+    let asked = leave(&mut lab, "a", "b");
+    lab.settle_at("a", asked);
+    lab.wait(3);
+    assert_eq!(lab.set("b").standing(), Standing::Left);
+    lab.sites.insert("b", (Site::new(name("b"), 2), None));
+    let begun = lab.step("b", Event::Message(first));
+    assert_eq!(lab.set("b").standing(), Standing::Member);
+    lab.settle_at("b", begun);
+    lab.wait(2);
+    assert_eq!(lab.set("b").standing(), Standing::Expelled);
+    assert!(!lab.set("a").members().contains_key(&name("b")));
+}
+
+/// `a` and `b` have dropped what `c` lacks, each because the other has it. Then `c` removes both.
+#[test]
+fn what_a_removed_side_no_longer_keeps_is_counted() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    lab.tuning.log_max_bytes = 0;
+    lab.away.insert("c");
+    for _ in 0..3 {
+        let draft = lab.replace();
+        let shipped = lab.write("a", draft);
+        lab.settle(shipped);
+    }
+    let kept = |lab: &Lab| lab.set("a").log().count() as u64;
+    assert!(kept(&lab) < 3, "the log is full");
+    for site in ["a", "b"] {
+        expel(&mut lab, "c", site);
+    }
+    lab.mail.clear();
+    lab.away.clear();
+    let unkept = 3 - kept(&lab);
+    lab.wait(2);
+    for at in ["a", "b"] {
+        let set = lab.set(at);
+        assert_eq!(set.standing(), Standing::Expelled);
+        let told = set.conflicts().count() as u64 + set.conflicts_dropped();
+        assert_eq!(told, 3, "{at}: {unkept} are not kept");
+    }
 }

@@ -388,3 +388,44 @@ fn a_comparison_is_not_lost_when_another_site_becomes_the_reference() {
     }
     assert_eq!(lab.states["c"], b"1");
 }
+
+/// The same for a create that is replayed: what `b` asks when nothing bears the marker.
+fn create_that_cannot_be_replayed() -> (Lab, Asked) {
+    let mut lab = Lab::new(&["a", "b"]);
+    let draft = Draft {
+        recognise: Recognise::Marker,
+        ..lab.named()
+    };
+    let began = lab.begin("a", draft);
+    let shipped = lab.answer("a", &began, 201);
+    let began = lab.step("b", Event::Message(shipped.sent[0].1.clone()));
+    assert!(matches!(began.execute[0].form, Form::Create { .. }));
+    lab.answer("b", &began, 500);
+    lab.now_ms += lab.tuning.settle_ms;
+    lab.step("b", Event::Wake);
+    let ticket = lab.set("b").job().unwrap().ticket;
+    let found = Found::Nowhere;
+    let asked = lab.step("b", Event::Looked { ticket, found });
+    (lab, asked)
+}
+
+#[test]
+fn a_replayed_create_whose_name_is_taken_ends_where_the_application_has_no_word_for_it() {
+    let (mut lab, asked) = create_that_cannot_be_replayed();
+    assert!(asked.execute.is_empty(), "500 again would say no more");
+    let (ticket, state) = (asked.read[0], Some((b"2".to_vec(), Digest(b"2".to_vec()))));
+    lab.step("b", Event::Read { ticket, state });
+    let set = lab.set("b");
+    assert_eq!(set.degraded().map(|degraded| degraded.status), Some(500));
+    assert!(set.local().is_none(), "a name alone proves nothing");
+    assert_eq!(set.held(), set.done(), "what follows does not wait");
+}
+
+#[test]
+fn a_replayed_create_whose_name_is_free_is_asked_for_again() {
+    let (mut lab, asked) = create_that_cannot_be_replayed();
+    let ticket = asked.read[0];
+    let again = lab.step("b", Event::Missing { ticket });
+    lab.answer("b", &again, 201);
+    assert!(lab.set("b").local().is_some() && lab.set("b").degraded().is_none());
+}

@@ -1,6 +1,6 @@
 //! Writes whose callers were told that they will execute (202), and wait no longer.
 
-use cheops_replica::{Answer, Attempt, Draft, Event, Phase, Recognise};
+use cheops_replica::{Answer, Attempt, Draft, Event, Phase, Reason, Recognise, Token};
 
 use crate::lab::{Asked, Lab};
 
@@ -120,4 +120,37 @@ fn what_was_promised_waits_behind_a_doubt_that_an_operator_must_settle() {
     let (executed, local) = (true, None);
     let settled = lab.step("a", Event::Settle { executed, local });
     assert_eq!(settled.execute[0].token, token);
+}
+
+/// `a` reads its replica, which is gone, while a write is promised there. `b` has its own, as far as `a` knows.
+fn promised_where_the_replica_is_gone() -> (Lab, Token) {
+    let mut lab = Lab::created(&["a", "b"]);
+    let draft = promised(&mut lab);
+    let token = draft.token;
+    let ticket = lab.step("a", Event::Check).read[0];
+    lab.step("a", Event::Request(draft));
+    let waits = lab.step("a", Event::Missing { ticket });
+    assert!(waits.answers.is_empty(), "b can bring it back");
+    (lab, token)
+}
+
+#[test]
+fn a_promise_ends_when_no_site_has_the_resource_any_more() {
+    let (mut lab, _) = promised_where_the_replica_is_gone();
+    let ticket = lab.step("b", Event::Check).read[0];
+    let missing = lab.step("b", Event::Missing { ticket });
+    let (_, told) = missing.sent.into_iter().find(|(to, _)| to == "a").unwrap();
+    let heard = lab.step("a", Event::Message(told));
+    assert_eq!(heard.answers, [Answer::NotHere(Reason::NoReplica)]);
+    assert!(lab.set("a").queue().next().is_none());
+}
+
+#[test]
+fn a_promise_waits_for_the_replica_that_another_site_can_bring() {
+    let (mut lab, token) = promised_where_the_replica_is_gone();
+    lab.states.insert("b".into(), b"1".to_vec());
+    lab.wait(3);
+    assert!(lab.set("a").local().is_some() && lab.set("a").queue().next().is_none());
+    let executed = lab.executed.iter().filter(|it| it.token == token);
+    assert_eq!(executed.count(), 2, "at both sites");
 }

@@ -1,6 +1,8 @@
 //! Stores that were set back: a copy of the disk was put in its place.
 
-use cheops_replica::{Event, OpId, Token};
+use cheops_replica::{
+    Attempt, Carried, Content, Draft, Event, Found, LocalId, Message, OpId, Recognise, Site, Token,
+};
 
 use crate::lab::{Asked, Lab, name};
 
@@ -135,4 +137,183 @@ fn a_write_that_comes_back_under_its_number_gets_no_other() {
 #[test]
 fn a_write_that_comes_back_under_another_number_keeps_that() {
     brought_back(true);
+}
+
+/// `a` has made the resource and acted on it, and loses its store. `c`, which has never heard of `a`, relays to it what it has
+/// from `b`: `a` begins from the log, and finds the replica that it made in its earlier life, with all that was done to it.
+#[test]
+fn a_replica_of_an_earlier_life_is_no_measure_for_the_others() {
+    let mut lab = Lab::new(&["a", "b", "c"]);
+    lab.away.insert("c");
+    let asked = lab.create("a", Recognise::Marker);
+    let made = lab.answer("a", &asked, 201);
+    lab.settle(made);
+    let action = lab.action();
+    let acted = lab.write("a", action);
+    lab.settle(acted);
+    lab.mail.clear();
+    lab.sites.insert("a", (Site::new(name("a"), 2), None));
+    lab.away = ["a"].into();
+    let asked = lab.step("b", Event::PeerUp(name("c")));
+    lab.settle_at("b", asked);
+    for at in ["b", "c"] {
+        lab.states.insert(at.into(), b"acted on once".to_vec());
+    }
+    let is_relayed = |message: &Message| {
+        let has_operations = matches!(message.content, Content::Operations(_));
+        message.from == name("c") && has_operations
+    };
+    let mut mail = lab.mail.iter().map(|(_, message)| message);
+    let relayed = mail.find(|message| is_relayed(message)).unwrap().clone();
+    let began = lab.step("a", Event::Message(relayed));
+    let (ticket, attempt) = (began.execute[0].ticket, Attempt::Unknown);
+    lab.step("a", Event::Executed { ticket, attempt });
+    lab.now_ms += lab.tuning.settle_ms;
+    lab.step("a", Event::Wake);
+    let ticket = lab.set("a").job().unwrap().ticket;
+    let found = Found::Here(LocalId::new("a-1"));
+    let again = lab.step("a", Event::Looked { ticket, found });
+    lab.states.insert("a".into(), b"acted on twice".to_vec());
+    lab.away.clear();
+    lab.settle_at("a", again);
+    lab.wait(4);
+    for at in ["a", "b", "c"] {
+        assert_eq!(lab.states[at], b"acted on once", "{at}");
+        assert!(lab.set(at).degraded().is_none(), "{at}");
+    }
+}
+
+/// A promised write waits behind another one at `a`; a copy of the disk is made. Both are accepted and shipped. Then the copy is
+/// put back, and the promise with it, while the other sites bring back what came of it.
+#[test]
+fn a_promise_that_comes_back_as_an_operation_does_not_begin_once_more() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    // So that `b` keeps what it can bring back.
+    lab.away.insert("c");
+    let (first, action) = (lab.replace(), lab.action());
+    let token = action.token;
+    let asked = lab.step("a", Event::Request(first));
+    let promised = true;
+    lab.step("a", Event::Request(Draft { promised, ..action }));
+    let copy = lab.sites["a"].clone();
+    let asked = lab.answer("a", &asked, 200);
+    let shipped = lab.answer("a", &asked, 200);
+    lab.settle(shipped);
+    let number = numbers(&lab, "b", token);
+    assert_eq!(number.len(), 1);
+    lab.sites.insert("a", copy);
+    let again = starts(&mut lab, 77);
+    let unsure = lab.step("b", Event::PeerUnsure(name("a")));
+    lab.settle(unsure);
+    assert_eq!(numbers(&lab, "a", token), number, "b has told");
+    assert!(lab.set("a").queue().next().is_none(), "it has had its end");
+    let next = lab.answer("a", &again, 200);
+    lab.settle_at("a", next);
+    lab.returns("c");
+    lab.wait(3);
+    assert_eq!(lab.set("a").done(), lab.set("b").done());
+    let executed = lab.executed.iter().filter(|it| it.token == token).count();
+    assert_eq!(
+        executed, 4,
+        "twice at a, which had forgotten it, and once at b and c"
+    );
+}
+
+/// The replica at `at` is something else than its store says, as the application got to a forgotten request only now.
+fn is_overtaken(lab: &mut Lab, at: &str) {
+    for site in ["a", "b"] {
+        lab.states.insert(site.to_owned(), b"as written".to_vec());
+    }
+    lab.states.insert(at.to_owned(), b"overtaken".to_vec());
+}
+
+fn is_as_written(lab: &Lab) -> bool {
+    lab.states.values().all(|state| state == b"as written")
+}
+
+/// `a` accepts a write; its store had been set back before, and the application gets to what was asked before that only now.
+#[test]
+fn a_replica_whose_store_was_set_back_is_measured_by_the_others() {
+    let mut lab = Lab::created(&["a", "b"]);
+    let draft = lab.replace();
+    let shipped = lab.write("a", draft);
+    lab.settle(shipped);
+    is_overtaken(&mut lab, "a");
+    let (site, _) = lab.sites.get_mut("a").unwrap();
+    *site = site.clone().reborn(2);
+    let told = lab.step("a", Event::Resume);
+    assert!(lab.set("a").degraded().is_some());
+    assert!(told.read.is_empty(), "the application may still be at it");
+    lab.settle(told);
+    lab.wait(3);
+    assert!(is_as_written(&lab), "{:?}", lab.states);
+    assert!(lab.set("a").degraded().is_none());
+}
+
+/// `a` loses its store and begins again on the replica that it has, with an old message, while `b` speaks to the life that
+/// it knew.
+#[test]
+fn a_replica_whose_store_was_lost_is_measured_by_the_others() {
+    let mut lab = Lab::new(&["a", "b"]);
+    let asked = lab.create("b", Recognise::Key);
+    let asked = lab.answer("b", &asked, 201);
+    let first = asked.sent[0].1.clone();
+    lab.settle(asked);
+    let draft = lab.replace();
+    let shipped = lab.write("a", draft);
+    let written = lab.set("a").log().last().unwrap().op.clone();
+    let received = lab.step("b", Event::Message(shipped.sent[0].1.clone()));
+    let told = lab.answer("b", &received, 200);
+    lab.sites.insert("a", (Site::new(name("a"), 2), None));
+    let begun = lab.step("a", Event::Message(first.clone()));
+    lab.answer("a", &begun, 201);
+    assert!(lab.set("a").degraded().is_none(), "nobody has said anything");
+    lab.step("a", Event::Message(told.sent[0].1.clone()));
+    assert!(lab.set("a").degraded().is_some());
+    let carried = Carried {
+        op: written,
+        credential: None,
+    };
+    let second = Message {
+        content: Content::Operations(vec![carried]),
+        ..first
+    };
+    let again = lab.step("a", Event::Message(second));
+    lab.answer("a", &again, 200);
+    is_overtaken(&mut lab, "a");
+    lab.wait(4);
+    assert_eq!(lab.set("a").done(), lab.set("b").done());
+    assert!(is_as_written(&lab), "{:?}", lab.states);
+    assert!(lab.set("a").degraded().is_none());
+}
+
+/// `b` has no replica, and an action of `a` waits there, when `a` loses its store: the replica that it had has that action.
+#[test]
+fn what_an_earlier_life_has_executed_on_the_replica_is_not_executed_again() {
+    let mut lab = Lab::new(&["a", "b"]);
+    lab.taken.insert("b".into());
+    let asked = lab.create("a", Recognise::Nothing);
+    let asked = lab.answer("a", &asked, 201);
+    lab.settle(asked);
+    let draft = lab.action();
+    let token = draft.token;
+    // `b` takes it for one of the future, and lets it wait.
+    let ahead_ms = 2 * lab.tuning.ahead_max_ms;
+    lab.now_ms += ahead_ms;
+    let shipped = lab.write("a", draft);
+    lab.now_ms -= ahead_ms;
+    lab.settle(shipped);
+    lab.sites.insert("a", (Site::new(name("a"), 2), None));
+    let life = Event::PeerReset {
+        site: name("a"),
+        incarnation: 2,
+    };
+    let brought = lab.step("b", life);
+    lab.settle_at("b", brought);
+    lab.wait(3);
+    let executed = lab.executed.iter().filter(|it| it.token == token).count();
+    assert_eq!(executed, 1);
+    assert_eq!(lab.set("a").held(), lab.set("a").done());
+    assert!(lab.set("a").degraded().is_none());
+    assert_eq!(lab.set("a").conflicts().count(), 0, "it has all that was written");
 }

@@ -64,6 +64,45 @@ fn what_a_state_includes_is_not_executed_again_on_top_of_it() {
     assert_eq!(lab.set("b").done(), lab.set("a").done());
 }
 
+#[test]
+fn what_an_earlier_life_asked_for_last_is_found_when_it_takes_effect_late() {
+    let mut lab = Lab::created(&["a", "b"]);
+    lab.states.insert("a".to_owned(), b"new".to_vec());
+    let asked = loses_its_store(&mut lab, "b", "a");
+    lab.settle_at("a", asked);
+    assert_eq!(lab.states["b"], b"new");
+    let leave = lab.record(Verb::Leave { site: name("a") });
+    let asked = lab.step("a", Event::Request(leave));
+    lab.settle_at("a", asked);
+    assert!(lab.set("a").local().is_some(), "nobody knows yet what b will be");
+    // The application was at it when the store was lost.
+    lab.states.insert("b".to_owned(), b"old".to_vec());
+    lab.wait(4);
+    assert_eq!(lab.states["b"], b"new");
+    assert!(lab.set("a").local().is_none());
+}
+
+#[test]
+fn what_an_earlier_life_asked_for_last_undoes_no_write_that_was_accepted_since() {
+    let mut lab = Lab::created(&["a", "b"]);
+    lab.states.insert("a".to_owned(), b"new".to_vec());
+    let asked = loses_its_store(&mut lab, "b", "a");
+    lab.settle_at("a", asked);
+    let draft = lab.replace();
+    let asked = lab.write("b", draft);
+    for at in ["a", "b"] {
+        lab.states.insert(at.to_owned(), b"newer".to_vec());
+    }
+    lab.settle(asked);
+    lab.states.insert("b".to_owned(), b"old".to_vec());
+    lab.wait(4);
+    assert_eq!(
+        (&*lab.states["a"], &*lab.states["b"]),
+        (&b"newer"[..], &b"newer"[..])
+    );
+    assert!(lab.set("b").degraded().is_none());
+}
+
 /// `a` and `c` have written at the same time, and know it. Nobody has heard from `b` since.
 fn collided() -> Lab {
     let mut lab = Lab::created(&["a", "b", "c"]);

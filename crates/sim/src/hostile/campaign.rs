@@ -179,6 +179,7 @@ impl Arena {
             state: self.rng.chance(700).then(|| b"what a stranger wants".to_vec()),
             deleted: None,
             creates: [].into(),
+            buried: Vec::new(),
             degraded: None,
             last: None,
             division: None,

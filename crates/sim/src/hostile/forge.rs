@@ -455,6 +455,7 @@ impl Arena {
             state: self.rng.chance(700).then(|| b"what a stranger wants".to_vec()),
             deleted,
             creates,
+            buried: vec![Token(1)],
             degraded: None,
             last: self.rng.chance(300).then(|| self.rank(to)),
             division: None,

@@ -13,11 +13,18 @@ pub(super) struct Life<'o> {
 
 impl<'o> Life<'o> {
     pub(super) fn of(all: &'o BTreeMap<OpId, Operation>) -> Self {
+        Self::without(all, &BTreeSet::new())
+    }
+
+    /// The same, where some deletes count for nothing.
+    pub(super) fn without(all: &'o BTreeMap<OpId, Operation>, forgone: &BTreeSet<OpId>) -> Self {
         let mut creates: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for op in all.values().filter(|op| matches!(op.verb, Verb::Create(_))) {
             creates.entry(op.token).or_default().push(&op.id);
         }
-        let deletes = all.values().filter(|op| matches!(op.verb, Verb::Delete));
+        let deletes = all
+            .values()
+            .filter(|op| matches!(op.verb, Verb::Delete) && !forgone.contains(&op.id));
         Self {
             creates,
             deletes: deletes.collect(),

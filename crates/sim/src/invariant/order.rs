@@ -2,9 +2,9 @@
 //! the set. Computed here from the operations alone, by nothing of the engine. A part of the resource may be
 //! something else only where an operation that touches it could not be put in order, which is a conflict.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use cheops_replica::{Cause, MetaId, Operation, Set, Vector, Verb};
+use cheops_replica::{Cause, MetaId, OpId, Operation, Set, Vector, Verb};
 
 use super::{conflicts::names, life::Life, transfer::are_rivals};
 use crate::{Change, Node, Resource, World};
@@ -21,7 +21,9 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
     // What only a site had that was removed, or lost its disk, is no part of the set.
     let mut ordered: Vec<&Operation> = operations.values().collect();
     ordered.retain(|op| op.verb.is_for_application() && set.held().includes(&op.id));
-    ordered.sort_by_key(|op| (op.time, op.id.author.site.clone(), op.id.seq));
+    // A store that was set back may give one time to two writes. The contract does not say which of them is first, only that it is
+    // the same one everywhere. The numbers of two lives cannot be compared: the lives are.
+    ordered.sort_by_key(|op| (op.time, op.id.author.clone(), op.id.seq));
     if ordered.is_empty() {
         return;
     }
@@ -29,7 +31,12 @@ pub fn check(world: &mut World, main: usize, meta: &MetaId) {
     if world.oracle.meddled.contains(meta) {
         return;
     }
-    let expected = expected(world, meta, &ordered, set.held());
+    let mut forgone = forgone_deletes(set, operations);
+    forgone.retain(|id| {
+        let mut kept = set.conflicts().map(|conflict| &conflict.loser.id);
+        kept.any(|kept| kept == id) || world.oracle.dismissed.contains(&(meta.clone(), id.clone()))
+    });
+    let expected = expected(world, meta, &ordered, set.held(), &forgone);
     let excused = excused(world, meta, &ordered);
     let may_be_gone = ghosts(world, meta).any(|op| matches!(op.verb, Verb::Delete));
     // One that a site alone has accepted, and told nobody of.
@@ -59,10 +66,28 @@ fn actual(node: &Node, set: &Set) -> Option<Resource> {
     resource.cloned().map(|actual| Resource { part: 0, ..actual })
 }
 
-fn expected(world: &World, meta: &MetaId, ordered: &[&Operation], held: &Vector) -> Option<Resource> {
+/// Deletes that the set has decided to go on without. Kept as conflicts, they take nothing away.
+fn forgone_deletes(set: &Set, operations: &BTreeMap<OpId, Operation>) -> BTreeSet<OpId> {
+    let decided = operations.values().filter(|op| set.held().includes(&op.id));
+    let lost = decided.filter_map(|op| match &op.verb {
+        Verb::Forgo { lost } => Some(lost),
+        _ => None,
+    });
+    let deletes = lost.flatten().filter(|op| matches!(op.verb, Verb::Delete));
+    deletes.map(|op| op.id.clone()).collect()
+}
+
+fn expected(
+    world: &World,
+    meta: &MetaId,
+    ordered: &[&Operation],
+    held: &Vector,
+    forgone: &BTreeSet<OpId>,
+) -> Option<Resource> {
+    let ordered = ordered.iter().filter(|op| !forgone.contains(&op.id));
     if world.plan.twists.named {
-        let life = Life::of(world.oracle.operations.get(meta)?);
-        let mut counting = ordered.iter().filter(|op| life.counts(op, held));
+        let life = Life::without(world.oracle.operations.get(meta)?, forgone);
+        let mut counting = ordered.filter(|op| life.counts(op, held));
         let mut resource = Resource::default();
         Change::of(&counting.next()?.request.body).apply(&mut resource);
         counting.for_each(|op| Change::of(&op.request.body).apply(&mut resource));

@@ -87,7 +87,7 @@ pub(super) fn detail(detail: &SetDetail) -> String {
         let dropped = detail.set.conflicts_dropped;
         let _ = writeln!(
             text,
-            "\n{dropped} older conflicts were dropped: there were too many"
+            "\n{dropped} older conflicts are not kept: there were too many, or the log was full"
         );
     }
     text

@@ -87,6 +87,7 @@ fn snapshot(scene: &Scene<'_>, shared: &Shared, (at, stay): (Vector, u32)) -> Re
         state: Some(br#"{"name":"taken over","price":666}"#.to_vec()),
         deleted: None,
         creates: BTreeMap::new(),
+        buried: Vec::new(),
         degraded: None,
         last: None,
         division: None,

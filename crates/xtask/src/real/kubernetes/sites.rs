@@ -196,6 +196,13 @@ vouch = [\"system:masters\"]
             .args([format!("{}{path}", self.server(number, true))])
     }
 
+    /// curl to a site's API server itself, whoever that is.
+    pub(super) fn curl_direct(&self, number: usize, path: &str) -> Run {
+        Run::new(&self.interrupt, "curl")
+            .args(["--silent", "--show-error", "--max-time", "20", "--insecure"])
+            .args([format!("{}{path}", self.server(number, false))])
+    }
+
     /// Whom the agents' users trust.
     pub(super) fn mesh_ca(&self) -> PathBuf {
         self.dir.join("agents/ca/ca.pem")

@@ -17,20 +17,20 @@ pub fn asked<V: View + ?Sized, T: Tell>(
         Wish::Scope(scope) => scope,
     };
     let Request { service, verb, .. } = *request;
-    reasons(service, verb, scope, view, tell);
     let asked = match scope.and_then(|scope| scope.loc_of(service)) {
-        None => Asked::Plan(Plan::Local),
-        Some(loc) => Planner { verb, view }.loc(loc)?,
+        None => Ok(Asked::Plan(Plan::Local)),
+        Some(loc) => Planner { verb, view }.loc(loc),
     };
-    let Some(why) = request.one_site else {
-        return Ok(asked);
-    };
-    let one = Asked::Plan(asked.clone().at_one_site(view));
-    tell.say(|| match one == asked {
-        true => why.to_owned(),
-        false => format!("{why}: one site is enough, this one if it is among them, else the nearest"),
-    });
-    Ok(one)
+    if let (Some(why), Ok(several)) = (request.one_site, &asked) {
+        let one = Asked::Plan(several.clone().at_one_site(view));
+        if one != *several {
+            tell.say(|| format!("{why}: one site is enough, this one if it is among them, else the nearest"));
+            return Ok(one);
+        }
+        tell.say(|| why.to_owned());
+    }
+    reasons(service, verb, scope, view, tell);
+    asked
 }
 
 struct Planner<'a, V: ?Sized> {

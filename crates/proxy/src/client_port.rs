@@ -101,7 +101,10 @@ fn find_flow(
         (carried, Some(workflow)) if carried.scope == workflow.carried.scope => {
             Ok(Some(Flow::Joins(workflow)))
         }
-        (carried, _) => Ok(Some(Flow::Begins(carried))),
+        (carried, _) => {
+            correlation.note_passed_scope();
+            Ok(Some(Flow::Begins(carried)))
+        }
     }
 }
 

@@ -170,8 +170,9 @@ pub(crate) fn finish(job: &Job, plan: PlanKind, done: Done) -> Response<Body> {
         workflow,
         ..Receipt::new(plan, visits)
     };
-    if let Some(told) = response.extensions_mut().remove::<Told>() {
-        tell(&mut receipt, told);
+    match response.extensions_mut().remove::<Told>() {
+        Some(told) => tell(&mut receipt, told),
+        None => receipt.unused = job.unused(&receipt),
     }
     if job.caller == Caller::Peer
         && let Some(places) = response.extensions_mut().remove::<Places>()

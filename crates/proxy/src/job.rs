@@ -9,7 +9,7 @@ use std::{
 use cheops_glue::ListShape;
 use cheops_net::Client;
 use cheops_plan::Concern;
-use cheops_types::{Code, Limit, Outcome, Problem, SiteName, VerbClass, Visit};
+use cheops_types::{Code, Limit, Outcome, Problem, Receipt, ServiceName, SiteName, VerbClass, Visit};
 use http::request;
 
 use crate::{
@@ -193,6 +193,27 @@ impl Job {
     fn goes_on(&self, visits: &[Visit]) -> bool {
         let is_accepted = |visit: &Visit| visit.site == *self.here() && visit.status == Some(ACCEPTED);
         !self.verb.is_read() && visits.iter().any(is_accepted)
+    }
+
+    /// The services that this request's own scope names and that no call of its workflow has reached: an application that
+    /// passes nothing on is noticed. Not where the service goes on behind its answer, nor where nothing has executed, nor
+    /// where services pass on the scope itself, so that their calls are workflows of their own.
+    pub(crate) fn unused(&self, receipt: &Receipt) -> Vec<ServiceName> {
+        let Flow::Begins(carried) = &self.flow else {
+            return Vec::new();
+        };
+        let has_executed =
+            |visit: &Visit| visit.outcome == Outcome::Executed && visit.status != Some(ACCEPTED);
+        let is_told = self.caller == Caller::User && !self.core.shared.correlation.passes_scopes();
+        if !is_told || !receipt.sites.iter().any(has_executed) {
+            return Vec::new();
+        }
+        let is_used = |service: &ServiceName| {
+            let mut reached = receipt.workflow.iter().filter_map(|visit| visit.service.as_ref());
+            *service == self.service.name || reached.any(|reached| reached == service)
+        };
+        let named = carried.scope.services();
+        named.filter(|service| !is_used(service)).cloned().collect()
     }
 
     /// Tells the workflow's first request what this call reached, or gathers what later calls did.

@@ -134,7 +134,7 @@ pub fn explain_request(shared: &Shared, ask: &ExplainAsk<'_>) -> Result<Explaine
         }
     };
     let verb = world.profile.identify(service, ask.method, path).verb;
-    let scope = scope.map(|scope| scope.to_full(service).to_string());
+    let scope = scope.map(|scope| scope.to_string());
     Ok(Explained::new(
         service,
         (ask.method, ask.path),

@@ -40,9 +40,9 @@ pub(crate) fn reasons<V: View + ?Sized, T: Tell>(
 ) {
     let here = view.here();
     tell.say_all(|| match (scope, scope.and_then(|scope| scope.loc_of(service))) {
-        (None, _) => vec![format!("no scope: {service} executes here, at {here}")],
+        (None, _) => vec![format!("no scope: {service} of this site is meant, {here}")],
         (_, None) => vec![format!(
-            "the scope does not name {service}: it executes here, at {here}"
+            "the scope does not name {service}: that of this site is meant, {here}"
         )],
         (_, Some(loc)) => {
             let lines = Vec::new();

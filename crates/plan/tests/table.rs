@@ -252,7 +252,10 @@ fn reasons() {
         ]
     );
     let (_, reasons) = told("t: n", VerbClass::ReadOne, None, &mesh);
-    assert_eq!(reasons, ["the scope does not name s: it executes here, at p"]);
+    assert_eq!(
+        reasons,
+        ["the scope does not name s: that of this site is meant, p"]
+    );
 }
 
 #[test]

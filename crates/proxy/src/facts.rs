@@ -115,7 +115,7 @@ pub(crate) fn explain(job: &Job, switches: bool, context_free: Option<&'static s
             uri.path_and_query().map_or("/", |path| path.as_str()),
         ),
         job.verb,
-        job.carried().map(|carried| carried.text.to_string()),
+        job.carried().map(|carried| carried.text.clone()),
         decided.plan,
         reasons,
     )

@@ -122,17 +122,12 @@ pub fn explain_request(shared: &Shared, ask: &ExplainAsk<'_>) -> Result<Explaine
         is_named: false,
     };
     let mut notes = Vec::new();
-    let plan = match replicated::check_path(&asking) {
-        Err(problem) => Err(problem),
-        Ok(()) => {
-            let rule = world.profile.context_free(service, ask.method, path);
-            let wanting = Wanting {
-                context_free: rule.map(why_context_free),
-                ..Wanting::scope(service, scope.as_ref())
-            };
-            asking.decide(&wanting, &mut notes).plan
-        }
+    let rule = world.profile.context_free(service, ask.method, path);
+    let wanting = Wanting {
+        context_free: rule.map(why_context_free),
+        ..Wanting::scope(service, scope.as_ref())
     };
+    let plan = replicated::check_path(&asking).and_then(|()| asking.decide(&wanting, &mut notes).plan);
     let verb = world.profile.identify(service, ask.method, path).verb;
     let scope = scope.map(|scope| scope.to_string());
     Ok(Explained::new(

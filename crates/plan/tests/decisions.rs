@@ -127,7 +127,7 @@ impl Asking {
         Self { change, ..self }
     }
 
-    fn from_peer(self, left: Remainder) -> Self {
+    fn by_peer(self, left: Remainder) -> Self {
         Self {
             left: Some(left),
             ..self
@@ -172,7 +172,7 @@ fn a_read_goes_to_a_site_that_has_a_replica() {
     }
     Asking::read("")
         .of(set(None))
-        .from_peer(Remainder::default())
+        .by_peer(Remainder::default())
         .is("replica_unavailable");
     Asking::read("b").of(set(Some("7"))).is("forward(b)");
     Asking::list("b & c").of(set(Some("7"))).is("gather[b, c]");
@@ -220,15 +220,15 @@ fn a_new_set_is_made_at_one_of_its_sites() {
     Asking::create("c % b").is("hand-over[b, c] of cross[c, b]");
     Asking::create("strong(a & b)").is("not_available");
     Asking::create("")
-        .from_peer(left(&["b", "a"]))
+        .by_peer(left(&["b", "a"]))
         .is("replicate[b, a]");
-    Asking::create("").from_peer(left(&["b", "c"])).is("bad_request");
+    Asking::create("").by_peer(left(&["b", "c"])).is("bad_request");
     let strong = Target::New {
         sites: sites(&["a", "b"]),
         consistency: cheops_types::Consistency::Strong,
     };
     Asking::create("")
-        .from_peer(Remainder::accept(&strong))
+        .by_peer(Remainder::accept(&strong))
         .is("not_available");
 }
 
@@ -244,7 +244,7 @@ fn a_change_of_what_is_no_replica_is_for_sites_that_know_better() {
     Asking::write("b & c").is("hand-over[b, c] of replicate[b, c]");
     Asking::write("a & b").is("unknown_replica_set");
     Asking::write("")
-        .from_peer(left(&["b", "c"]))
+        .by_peer(left(&["b", "c"]))
         .is("unknown_replica_set");
     Asking::write("b & c")
         .with(|concern| concern.is_item = false)
@@ -264,7 +264,7 @@ fn a_divided_resource_is_read_as_a_whole_unless_one_site_is_named() {
     }
     read("b").is("forward(b)");
     read("a").is("local");
-    read("").from_peer(Remainder::default()).is("local");
+    read("").by_peer(Remainder::default()).is("local");
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn what_is_new_in_a_container_gets_its_name_first() {
         .is("owner[b] or make at b, its name reserved at b");
     // What another agent has named already is only made.
     Asking::create("")
-        .from_peer(Remainder::default().named())
+        .by_peer(Remainder::default().named())
         .is("local");
 }
 

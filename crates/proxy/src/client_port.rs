@@ -39,7 +39,7 @@ pub(crate) fn handle(
         if operation::is_asked(core, &head) {
             return Box::pin(operation::answer(core, &head)).await;
         }
-        if let Err(problem) = check_path(core, name, &head, Caller::User) {
+        if let Err(problem) = replicated::check_path(&Asking::of(core, name, &head, Caller::User)) {
             return core.refuse(&problem);
         }
         if facts.explain {
@@ -218,26 +218,6 @@ fn explained(
         Ok((job, wish)) => answer::json(&facts::explain(&job, wish.is_some(), context_free)),
         Err(problem) => core.refuse(&problem),
     }
-}
-
-/// Refuses a path that can be read in several ways, where that matters.
-pub(crate) fn check_path(
-    core: &Core,
-    service: &ServiceName,
-    head: &request::Parts,
-    caller: Caller,
-) -> Result<(), Problem> {
-    replicated::check_path(&Asking {
-        world: &core.world,
-        shared: &core.shared,
-        service,
-        method: &head.method,
-        path: head.uri.path(),
-        query: head.uri.query(),
-        headers: &head.headers,
-        caller,
-        is_named: false,
-    })
 }
 
 /// A request ready to be planned, and the wish to switch protocols, where it has one.

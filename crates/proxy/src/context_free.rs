@@ -198,17 +198,7 @@ fn at_once(
     rule: &ContextFree,
     scope: &cheops_scope::Scope,
 ) -> Result<Plan, Problem> {
-    let asking = Asking {
-        world: &core.world,
-        shared: &core.shared,
-        service: &service.name,
-        method: &head.method,
-        path: head.uri.path(),
-        query: head.uri.query(),
-        headers: &head.headers,
-        caller: Caller::User,
-        is_named: false,
-    };
+    let asking = Asking::of(core, &service.name, head, Caller::User);
     let wanting = Wanting {
         context_free: Some(why_context_free(rule)),
         ..Wanting::scope(&service.name, Some(scope))

@@ -7,9 +7,9 @@ use cheops_glue::ContextFree;
 use cheops_plan::{Caller, Decided, Plan, Remainder, Silent, Tell, Wish};
 use cheops_scope::Scope;
 use cheops_types::{Problem, ServiceName};
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, request};
 
-use crate::{Shared, World, WorldView, job::Job, replicated};
+use crate::{Shared, World, WorldView, core::Core, job::Job, replicated};
 pub(crate) use concern::concerns;
 pub use explained::{ExplainAsk, Explained, explain_request};
 
@@ -62,7 +62,27 @@ pub(crate) fn why_context_free(rule: &ContextFree) -> &'static str {
     }
 }
 
-impl Asking<'_> {
+impl<'a> Asking<'a> {
+    /// What an agent, a service or a user asks of a service of this site.
+    pub(crate) fn of(
+        core: &'a Core,
+        service: &'a ServiceName,
+        head: &'a request::Parts,
+        caller: Caller,
+    ) -> Self {
+        Self {
+            world: &core.world,
+            shared: &core.shared,
+            service,
+            method: &head.method,
+            path: head.uri.path(),
+            query: head.uri.query(),
+            headers: &head.headers,
+            caller,
+            is_named: false,
+        }
+    }
+
     /// Decides what happens, and tells why.
     pub(crate) fn decide<T: Tell>(&self, wanting: &Wanting<'_>, tell: &mut T) -> Decided {
         let profile = &self.world.profile;
@@ -140,15 +160,8 @@ fn decide_and_tell<T: Tell>(
         context_free,
     };
     let asking = Asking {
-        world: &job.core.world,
-        shared: &job.core.shared,
-        service: &job.service.name,
-        method: &job.head.method,
-        path: job.head.uri.path(),
-        query: job.head.uri.query(),
-        headers: &job.head.headers,
-        caller: job.caller,
         is_named: remainder.is_some_and(|remainder| remainder.is_named),
+        ..Asking::of(&job.core, &job.service.name, &job.head, job.caller)
     };
     asking.decide(&wanting, tell)
 }

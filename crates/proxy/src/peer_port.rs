@@ -14,10 +14,11 @@ use http::{HeaderValue, Request, Response, header::CONTENT_TYPE, request};
 use hyper::body::Incoming;
 
 use crate::{
-    Counted, Tag, carry, client_port,
+    Counted, Tag, carry,
     core::{Core, Service},
     correlation::Carried,
-    execute, facts,
+    execute,
+    facts::{self, Asking},
     head::{self, Facts},
     identity::Sender,
     job::{Caller, Flow, Job},
@@ -87,7 +88,7 @@ fn admit(
     incoming: &Incoming,
 ) -> Result<(Job, Plan, Option<Wish>), Problem> {
     let service = find_service(core, peer, &head)?;
-    client_port::check_path(core, &service.name, &head, Caller::Peer)
+    replicated::check_path(&Asking::of(core, &service.name, &head, Caller::Peer))
         .map_err(|problem| problem.at(&core.world.site))?;
     let flow = match core
         .world

@@ -252,15 +252,13 @@ fn touched_by(members: &Value) -> (BTreeSet<&str>, BTreeSet<&str>) {
 
 /// Where something new is to be.
 fn place_of(place: &Value) -> BTreeSet<&str> {
-    match place["site"].as_str() {
-        Some(site) => [site].into(),
-        None => {
-            let target = place["sites"]
-                .as_object()
-                .and_then(|target| target.values().next());
-            names(&target.expect("a target")["sites"])
-        }
+    if let Some(site) = place["site"].as_str() {
+        return [site].into();
     }
+    let target = place["sites"]
+        .as_object()
+        .and_then(|target| target.values().next());
+    names(&target.expect("a target")["sites"])
 }
 
 /// The sites that a plan without replication may touch, and those of which one must be.
@@ -354,6 +352,13 @@ fn sample<T>(runner: &mut TestRunner, strategy: &impl Strategy<Value = T>) -> T 
     strategy.new_tree(runner).unwrap().current()
 }
 
+fn scope_line(scope: &str) -> String {
+    match scope {
+        "" => String::new(),
+        scope => format!("\nx-scope: {scope}"),
+    }
+}
+
 #[test]
 fn what_is_explained_is_what_happens() {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
@@ -365,9 +370,7 @@ fn what_is_explained_is_what_happens() {
         for number in 0..REQUESTS {
             let (method, path, scope) = sample(&mut runner, &request());
             let mut head = format!("{method} {path}\ncontent-type: application/json");
-            if !scope.is_empty() {
-                head.push_str(&format!("\nx-scope: {scope}"));
-            }
+            head += &scope_line(&scope);
             let body = if method == "GET" || method == "DELETE" {
                 ""
             } else {
@@ -454,9 +457,7 @@ fn the_operator_is_told_the_same() {
         assert_eq!(told.plan, plan, "{method} {path} {scope}");
         assert!(!told.notes.is_empty());
         let mut head = format!("{method} {path}\ncontent-type: application/json\ncheops-explain: plan");
-        if !scope.is_empty() {
-            head.push_str(&format!("\nx-scope: {scope}"));
-        }
+        head += &scope_line(scope);
         let asked: Explained = serde_json::from_str(&mesh[0].send(&head, "").body).unwrap();
         assert_eq!(
             (asked.plan, asked.kind),

@@ -105,11 +105,11 @@ pub(super) fn parse(text: &str) -> Result<Receipt, InvalidReceipt> {
                 has_plan = true;
             }
             "complete" => receipt.complete = reader.boolean()?,
-            "sites" => receipt.sites = reader.visits()?,
-            "workflow" => receipt.workflow = reader.visits()?,
+            "sites" => receipt.sites = reader.list(Reader::visit)?,
+            "workflow" => receipt.workflow = reader.list(Reader::visit)?,
             "set" => receipt.set = Some(reader.string()?),
             "held" => receipt.held = Some(reader.number()?),
-            "unused" => receipt.unused = reader.services()?,
+            "unused" => receipt.unused = reader.list(Reader::service)?,
             "operation" => receipt.operation = Some(reader.string()?),
             // What a newer agent says besides.
             _ => reader.value()?,
@@ -207,16 +207,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn services(&mut self) -> Result<Vec<ServiceName>, InvalidReceipt> {
+    fn list<T>(
+        &mut self,
+        item: impl Fn(&mut Self) -> Result<T, InvalidReceipt>,
+    ) -> Result<Vec<T>, InvalidReceipt> {
         self.expect(b'(', "`(` is missing")?;
-        let mut services = Vec::new();
+        let mut items = Vec::new();
         loop {
             self.spaces();
             if self.peek() == Some(b')') {
                 self.at += 1;
-                return Ok(services);
+                return Ok(items);
             }
-            services.push(self.service()?);
+            items.push(item(self)?);
         }
     }
 
@@ -228,18 +231,10 @@ impl<'a> Reader<'a> {
     /// Reads over a value of any kind: an item, or a list of items, with parameters.
     fn value(&mut self) -> Result<(), InvalidReceipt> {
         if self.peek() == Some(b'(') {
-            self.at += 1;
-            loop {
-                self.spaces();
-                if self.peek() == Some(b')') {
-                    self.at += 1;
-                    return self.parameters();
-                }
-                self.item()?;
-                self.parameters()?;
-            }
+            self.list(|reader| reader.item().and_then(|()| reader.parameters()))?;
+        } else {
+            self.item()?;
         }
-        self.item()?;
         self.parameters()
     }
 
@@ -260,19 +255,6 @@ impl<'a> Reader<'a> {
             Some(b'"') => self.string().map(drop),
             Some(b'?') => self.boolean().map(drop),
             _ => self.token().map(drop),
-        }
-    }
-
-    fn visits(&mut self) -> Result<Vec<Visit>, InvalidReceipt> {
-        self.expect(b'(', "`(` is missing")?;
-        let mut visits = Vec::new();
-        loop {
-            self.spaces();
-            if self.peek() == Some(b')') {
-                self.at += 1;
-                return Ok(visits);
-            }
-            visits.push(self.visit()?);
         }
     }
 

@@ -14,11 +14,12 @@ mod tests;
 use std::{future::Future, pin::Pin};
 
 use cheops_node::Operator;
+pub(crate) use cheops_proxy::Explained;
 use cheops_types::{Limits, Problem};
 
 pub(crate) use model::{
-    ExplainRequest, Explanation, LimitsAnswer, ReloadAnswer, ServiceStatus, ServicesAnswer, SiteStatus,
-    SitesAnswer, Status,
+    ExplainRequest, LimitsAnswer, ReloadAnswer, ServiceStatus, ServicesAnswer, SiteStatus, SitesAnswer,
+    Status,
 };
 pub(crate) use server::serve;
 pub(crate) use socket::AdminSocket;
@@ -39,7 +40,7 @@ pub(crate) trait Source: Send + Sync + 'static {
     fn metrics(&self) -> String;
 
     /// The plan of a request, with nothing executed.
-    fn explain(&self, request: &ExplainRequest) -> Result<Explanation, Problem>;
+    fn explain(&self, request: &ExplainRequest) -> Result<Explained, Problem>;
 
     /// Replication at this site; none where the agent has none.
     fn operator(&self) -> Option<Operator> {

@@ -212,6 +212,9 @@ struct ExplainArgs {
     /// The path of the request, with its query if it has one
     #[arg(long, default_value = "/")]
     path: String,
+    /// The Content-Type of the body that it would have: patches differ by it
+    #[arg(long, value_name = "TYPE")]
+    content_type: Option<String>,
     /// The scope, as in the X-Scope header; nothing for a request without one
     #[arg(default_value = "")]
     scope: String,

@@ -72,9 +72,9 @@ pub(crate) fn draft(core: &Core, write: &Write) -> Result<Drafted, Problem> {
         write,
     };
     match &write.target {
-        Target::New(sites) => reading.create(sites, None),
+        Target::New { sites, .. } => reading.create(sites, None),
         Target::Cross(cross) => reading.create(&cross.sites, Some(cross)),
-        Target::Set(meta) => reading.change(&MetaId::new(meta)),
+        Target::Set { meta, .. } => reading.change(&MetaId::new(meta)),
     }
 }
 

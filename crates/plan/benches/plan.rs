@@ -2,9 +2,9 @@
 
 use std::hint::black_box;
 
-use cheops_plan::{View, plan};
+use cheops_plan::{Caller, Plan, Request, Silent, View, Wish, decide};
 use cheops_scope::{Names, ParseLimits, read};
-use cheops_types::{Plan, ServiceName, SiteName, VerbClass};
+use cheops_types::{ServiceName, SiteName, VerbClass};
 use criterion::{Criterion, criterion_group, criterion_main};
 
 const SERVICES: [&str; 3] = ["compute", "image", "network"];
@@ -62,7 +62,20 @@ impl Names for Mesh {
 
 fn whole(text: &str, service: &ServiceName, mesh: &Mesh) -> Plan {
     let scope = read(text, &LIMITS, Some(mesh)).unwrap();
-    plan(service, VerbClass::ReadCollection, Some(&scope), mesh).unwrap()
+    let request = Request {
+        service,
+        verb: VerbClass::ReadCollection,
+        caller: Caller::User,
+        wish: Wish::Scope(Some(&scope)),
+        is_placed: true,
+        one_site: None,
+        is_get: true,
+        is_stream: false,
+        is_watchable: false,
+        switches: false,
+        is_inside_replica: false,
+    };
+    decide(&request, mesh, |_| Ok(None), &mut Silent).plan.unwrap()
 }
 
 fn parse_check_plan(criterion: &mut Criterion) {

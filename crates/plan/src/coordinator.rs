@@ -3,7 +3,9 @@
 use std::{future::Future, io, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
-use cheops_types::{Outcome, Problem, ServiceName, Share, SiteName, Span, SpanForm, Unreserved, Visit};
+use cheops_types::{Outcome, Problem, ServiceName, Share, SiteName, Span, SpanForm, Visit};
+
+use crate::Target;
 
 /// An answer that comes later, on any thread.
 pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -94,26 +96,6 @@ pub struct Write {
     /// The whole scope, in canonical form; empty when the request has none.
     pub scope: String,
     pub prefer: Prefer,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// A new set over these sites, this one among them.
-    New(Vec<SiteName>),
-    /// The set of this meta-id.
-    Set(Arc<str>),
-    /// One resource that spans these sites, this one among them.
-    Cross(Cross),
-}
-
-/// A resource that is to span sites.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cross {
-    /// As the scope names them: the first is the prime site.
-    pub sites: Vec<SiteName>,
-    /// How much of what is divided each site gets; 1 where it is not listed.
-    pub weights: Vec<(SiteName, u32)>,
-    pub unreserved: Unreserved,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,55 +1,56 @@
-//! A plan with its reasons, for people.
+//! Why a plan is as it is, for people: the same decision, told.
 
 use std::fmt;
 
 use cheops_scope::{Loc, LocKind, Operator, Radius, Scope};
-use cheops_types::{Consistency, Plan, ServiceName, VerbClass};
-use serde::Serialize;
+use cheops_types::{Consistency, ServiceName, VerbClass};
 
-use crate::{Refusal, View, at_one_site, plan};
+use crate::View;
 
-/// What a request to `service` would do, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Explanation {
-    pub service: ServiceName,
-    pub verb: VerbClass,
-    /// The scope in canonical form.
-    pub scope: Option<String>,
-    pub plan: Plan,
-    pub reasons: Vec<String>,
+/// Takes down why something is decided.
+pub trait Tell {
+    fn say_all(&mut self, lines: impl FnOnce() -> Vec<String>);
+
+    fn say(&mut self, line: impl FnOnce() -> String) {
+        self.say_all(|| vec![line()]);
+    }
 }
 
-/// Plans like [`plan`] and says why.
-pub fn explain<V: View + ?Sized>(
+/// Nobody asks why: nothing is put in words.
+#[derive(Debug)]
+pub struct Silent;
+
+impl Tell for Silent {
+    fn say_all(&mut self, _lines: impl FnOnce() -> Vec<String>) {}
+}
+
+impl Tell for Vec<String> {
+    fn say_all(&mut self, lines: impl FnOnce() -> Vec<String>) {
+        self.extend(lines());
+    }
+}
+
+/// Why a scope asks for what it does.
+pub(crate) fn reasons<V: View + ?Sized, T: Tell>(
     service: &ServiceName,
     verb: VerbClass,
     scope: Option<&Scope>,
     view: &V,
-) -> Result<Explanation, Refusal> {
-    let plan = plan(service, verb, scope, view)?;
+    tell: &mut T,
+) {
     let here = view.here();
-    let reasons = match (scope, scope.and_then(|scope| scope.loc_of(service))) {
-        (None, _) => vec![format!("no scope: {service} executes here, at {here}")],
+    tell.say_all(|| match (scope, scope.and_then(|scope| scope.loc_of(service))) {
+        (None, _) => vec![format!("no scope: {service} of this site is meant, {here}")],
         (_, None) => vec![format!(
-            "the scope does not name {service}: it executes here, at {here}"
+            "the scope does not name {service}: that of this site is meant, {here}"
         )],
         (_, Some(loc)) => {
-            let mut reasons = Reasons {
-                verb,
-                view,
-                lines: Vec::new(),
-            };
+            let lines = Vec::new();
+            let mut reasons = Reasons { verb, view, lines };
             reasons.loc(loc);
             reasons.lines
         }
-    };
-    Ok(Explanation {
-        service: service.clone(),
-        verb,
-        scope: scope.map(Scope::to_string),
-        plan,
-        reasons,
-    })
+    });
 }
 
 struct Reasons<'a, V: ?Sized> {
@@ -137,36 +138,6 @@ impl<V: View + ?Sized> Reasons<'_, V> {
             Some(us) => format!("{health}, {} away", Millis(us)),
             None => format!("{health}, distance not known"),
         }
-    }
-}
-
-// === impl Explanation ===
-
-impl Explanation {
-    /// The same for a request that one site is enough for, because of `why`.
-    pub fn at_one_site<V: View + ?Sized>(mut self, why: &str, view: &V) -> Self {
-        let one = at_one_site(self.plan.clone(), view);
-        if one == self.plan {
-            self.reasons.insert(0, why.to_owned());
-        } else {
-            let site = "one site is enough, this one if it is among them, else the nearest";
-            self.reasons = vec![format!("{why}: {site}")];
-            self.plan = one;
-        }
-        self
-    }
-}
-
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "service  {}", self.service)?;
-        writeln!(f, "verb     {}", self.verb.as_str())?;
-        writeln!(f, "scope    {}", self.scope.as_deref().unwrap_or("none"))?;
-        writeln!(f, "plan     {}", self.plan)?;
-        for reason in &self.reasons {
-            writeln!(f, "  - {reason}")?;
-        }
-        Ok(())
     }
 }
 

@@ -1,29 +1,34 @@
-//! The planner: what a scope becomes for one request, before anything runs.
+//! The one decision about a request: what is known of it, and its scope, become a plan.
 //!
-//! [`plan`] is a pure function of the scope, the verb class and a [`View`] of the sites; [`explain`] is
-//! the same with its reasons, and [`at_one_site`] what is left of a plan where one site is enough. A plan names only sites that the scope allows and has at least one member
-//! wherever it has members. Nothing here asks a clock, the network or an application.
+//! [`decide`] is a pure function of a [`Request`], what replication has to do with it ([`Concern`]), and a [`View`] of
+//! the sites; told to somebody who listens ([`Tell`]), it gives its reasons. A [`Plan`] names everything that will happen. Whoever
+//! carries it out decides nothing. Nothing here asks a clock, the network or an application.
 //!
 //! [`Coordinator`] is the port to replication: what the data plane asks of it, and nothing else.
 //! [`Presence`] says, without asking it, that a resource is certainly not replicated here.
 
+mod asked;
 mod coordinator;
+mod decide;
 mod explain;
+mod facts;
 mod nearness;
-mod one;
+mod plan;
 mod planner;
 mod presence;
-mod refusal;
+mod remainder;
 mod view;
 
+pub use asked::Asked;
 pub use coordinator::{
-    Chunks, Coordinator, Cross, Elsewhere, Known, Pending, Prefer, Reply, Spooling, Standing, Target, Told,
-    Write, WriteBody,
+    Chunks, Coordinator, Elsewhere, Known, Pending, Prefer, Reply, Spooling, Standing, Told, Write, WriteBody,
 };
-pub use explain::{Explanation, explain};
+pub use decide::{Decided, decide, unavailable};
+pub use explain::{Silent, Tell};
+pub use facts::{Caller, Concern, Container, Request, Wish};
 pub use nearness::nearest_first;
-pub use one::at_one_site;
-pub use planner::plan;
+pub use plan::{Cross, Make, Place, Plan, Target};
+pub use planner::asked;
 pub use presence::Presence;
-pub use refusal::Refusal;
+pub use remainder::Remainder;
 pub use view::View;

@@ -1,8 +1,8 @@
 //! The order of members under `|` and `!`.
 
-use cheops_types::{Plan, SiteName};
+use cheops_types::SiteName;
 
-use crate::View;
+use crate::{Plan, View};
 
 /// Smaller is better: up before down, then the shorter round trip from here, an unknown one last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,9 +47,13 @@ impl Nearness {
                 }
             }
             // Complete only when the last has answered.
-            Plan::Gather(sites) | Plan::Replicate { sites, .. } | Plan::Cross(sites) => {
+            Plan::Gather(sites) => {
                 let sites = sites.iter().map(|site| Self::of_site(site, view));
                 sites.max().unwrap_or(Self::HERE)
+            }
+            // No member of a choice.
+            Plan::Accept(_) | Plan::HandOver { .. } | Plan::Owner(_) | Plan::Whole(_) | Plan::Make(_) => {
+                Self::HERE
             }
         }
     }

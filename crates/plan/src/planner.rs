@@ -1,22 +1,36 @@
-//! Scope × verb class × view → plan.
+//! Scope × verb class × view → what is asked for.
 
-use cheops_scope::{Loc, LocKind, Operator, Radius, Scope};
-use cheops_types::{Code, Consistency, Plan, ServiceName, SiteName, VerbClass};
+use cheops_scope::{Loc, LocKind, Operator, Radius};
+use cheops_types::{Code, Consistency, Problem, SiteName, VerbClass};
 
-use crate::{Refusal, View, nearness::Nearness};
+use crate::{Plan, Request, Tell, View, Wish, asked::Asked, decide, explain::reasons, nearness::Nearness};
 
-/// What the scope becomes for one request to `service`. A scope that was not checked is planned as far
-/// as it means something and refused otherwise.
-pub fn plan<V: View + ?Sized>(
-    service: &ServiceName,
-    verb: VerbClass,
-    scope: Option<&Scope>,
+/// What a request asks for: by its scope, or by what is left of another agent's plan. A scope that was not checked is read
+/// as far as it means something and refused otherwise.
+pub fn asked<V: View + ?Sized, T: Tell>(
+    request: &Request<'_>,
     view: &V,
-) -> Result<Plan, Refusal> {
-    match scope.and_then(|scope| scope.loc_of(service)) {
-        None => Ok(Plan::Local),
+    tell: &mut T,
+) -> Result<Asked, Problem> {
+    let scope = match request.wish {
+        Wish::Peer(remainder) => return Ok(remainder.asked()),
+        Wish::Scope(scope) => scope,
+    };
+    let Request { service, verb, .. } = *request;
+    let asked = match scope.and_then(|scope| scope.loc_of(service)) {
+        None => Ok(Asked::Plan(Plan::Local)),
         Some(loc) => Planner { verb, view }.loc(loc),
+    };
+    if let (Some(why), Ok(several)) = (request.one_site, &asked) {
+        let one = Asked::Plan(several.clone().at_one_site(view));
+        if one != *several {
+            tell.say(|| format!("{why}: one site is enough, this one if it is among them, else the nearest"));
+            return Ok(one);
+        }
+        tell.say(|| why.to_owned());
     }
+    reasons(service, verb, scope, view, tell);
+    asked
 }
 
 struct Planner<'a, V: ?Sized> {
@@ -25,11 +39,11 @@ struct Planner<'a, V: ?Sized> {
 }
 
 impl<V: View + ?Sized> Planner<'_, V> {
-    fn loc(&self, loc: &Loc) -> Result<Plan, Refusal> {
+    fn loc(&self, loc: &Loc) -> Result<Asked, Problem> {
         match loc.kind() {
-            LocKind::Site(name) => Ok(self.at(self.known(name)?)),
-            LocKind::Not(excluded) => self.except(loc, excluded),
-            LocKind::Around(center, radius) => self.around(center, *radius),
+            LocKind::Site(name) => Ok(self.at(self.known(name)?).into()),
+            LocKind::Not(excluded) => self.except(loc, excluded).map(Asked::Plan),
+            LocKind::Around(center, radius) => self.around(center, *radius).map(Asked::Plan),
             LocKind::All => self.joined(Operator::Both, std::slice::from_ref(loc), Consistency::Eventual),
             LocKind::Joined(operator, members) => self.joined(*operator, members, Consistency::Eventual),
             LocKind::Wrapped(consistency, inner) => match inner.kind() {
@@ -42,25 +56,36 @@ impl<V: View + ?Sized> Planner<'_, V> {
         }
     }
 
-    /// The method × operator table. Where a cell depends on what the resource is (replicated, divided),
-    /// the plan is the same and its execution decides.
-    fn joined(&self, operator: Operator, members: &[Loc], consistency: Consistency) -> Result<Plan, Refusal> {
+    /// The method × operator table. Where a cell depends on what the resource is (replicated, divided), what is asked for is
+    /// the same and the facts decide.
+    fn joined(
+        &self,
+        operator: Operator,
+        members: &[Loc],
+        consistency: Consistency,
+    ) -> Result<Asked, Problem> {
         use Consistency::{Eventual, Strong};
         use Operator::{Both, Cross, First, Otherwise};
         use VerbClass::{Action, Change, Create, ReadCollection, ReadOne};
 
         match (operator, consistency, self.verb) {
-            (Otherwise, _, ReadOne | ReadCollection | Create | Change | Action) => self.otherwise(members),
-            (First, _, ReadOne | ReadCollection | Create | Change | Action) => self.first(members),
-            (Both, Eventual, ReadOne | ReadCollection) => self.together(members, Plan::Gather),
+            (Otherwise, _, ReadOne | ReadCollection | Create | Change | Action) => {
+                self.otherwise(members).map(Asked::Plan)
+            }
+            (First, _, ReadOne | ReadCollection | Create | Change | Action) => {
+                self.first(members).map(Asked::Plan)
+            }
+            (Both, Eventual, ReadOne | ReadCollection) => {
+                self.together(members, |sites| Plan::Gather(sites).into())
+            }
             (Both, Strong, ReadOne | ReadCollection) => Err(not_available(
                 "a read through `strong` is not available yet; read one of the sites",
             )),
             (Both, _, Create | Change | Action) => {
-                self.together(members, |sites| Plan::Replicate { sites, consistency })
+                self.together(members, |sites| Asked::Replicas { sites, consistency })
             }
             (Cross, Eventual, ReadOne | ReadCollection | Create | Change | Action) => {
-                self.together(members, Plan::Cross)
+                self.together(members, Asked::Span)
             }
             (Cross, Strong, _) => Err(not_available(
                 "`strong` of a cross resource is not available yet; use `%` alone",
@@ -69,7 +94,7 @@ impl<V: View + ?Sized> Planner<'_, V> {
     }
 
     /// `A ; B`, left to right.
-    fn otherwise(&self, members: &[Loc]) -> Result<Plan, Refusal> {
+    fn otherwise(&self, members: &[Loc]) -> Result<Plan, Problem> {
         let mut steps = Vec::with_capacity(members.len());
         for member in members {
             match self.step(member)? {
@@ -81,7 +106,7 @@ impl<V: View + ?Sized> Planner<'_, V> {
     }
 
     /// `A | B`, nearest healthy first; equally near ones stay in scope order.
-    fn first(&self, members: &[Loc]) -> Result<Plan, Refusal> {
+    fn first(&self, members: &[Loc]) -> Result<Plan, Problem> {
         let mut choices = Vec::with_capacity(members.len());
         for member in members {
             match self.step(member)? {
@@ -97,18 +122,17 @@ impl<V: View + ?Sized> Planner<'_, V> {
 
     /// A member of `;` or `|`. A write to several sites cannot be one: whether it certainly did not
     /// execute is not known of all of them at once.
-    fn step(&self, member: &Loc) -> Result<Plan, Refusal> {
-        let plan = self.loc(member)?;
-        match plan {
-            Plan::Replicate { .. } | Plan::Cross(_) => Err(not_available(format!(
+    fn step(&self, member: &Loc) -> Result<Plan, Problem> {
+        match self.loc(member)? {
+            Asked::Plan(plan) => Ok(plan),
+            Asked::Replicas { .. } | Asked::Span(_) => Err(not_available(format!(
                 "`{member}` inside `;` or `|` is not available yet for this request; use it alone"
             ))),
-            _ => Ok(plan),
         }
     }
 
     /// `A & B` and `A % B`: all sites, in scope order.
-    fn together(&self, members: &[Loc], make: impl FnOnce(Vec<SiteName>) -> Plan) -> Result<Plan, Refusal> {
+    fn together(&self, members: &[Loc], make: impl FnOnce(Vec<SiteName>) -> Asked) -> Result<Asked, Problem> {
         let mut sites = Vec::with_capacity(members.len());
         for member in members {
             match member.kind() {
@@ -123,13 +147,13 @@ impl<V: View + ?Sized> Planner<'_, V> {
         }
         match sites.as_slice() {
             [] => Err(means_nothing_left("the scope")),
-            [site] => Ok(self.at(site)),
+            [site] => Ok(self.at(site).into()),
             _ => Ok(make(sites)),
         }
     }
 
     /// `!L`: the reachable sites that L does not name, nearest first.
-    fn except(&self, loc: &Loc, excluded: &Loc) -> Result<Plan, Refusal> {
+    fn except(&self, loc: &Loc, excluded: &Loc) -> Result<Plan, Problem> {
         let mut left = Vec::with_capacity(self.view.sites().len());
         for site in self.view.sites() {
             if self.is_reachable(site) && !self.names(excluded, site)? {
@@ -147,7 +171,7 @@ impl<V: View + ?Sized> Planner<'_, V> {
     }
 
     /// Whether `loc`, a site or a list of sites, names `site`.
-    fn names(&self, loc: &Loc, site: &SiteName) -> Result<bool, Refusal> {
+    fn names(&self, loc: &Loc, site: &SiteName) -> Result<bool, Problem> {
         match loc.kind() {
             LocKind::Site(name) => Ok(self.known(name)? == site),
             LocKind::All => Ok(true),
@@ -163,7 +187,7 @@ impl<V: View + ?Sized> Planner<'_, V> {
     }
 
     /// `around(S, radius)`: S, then the others by their round trip from S.
-    fn around(&self, center: &Loc, radius: Radius) -> Result<Plan, Refusal> {
+    fn around(&self, center: &Loc, radius: Radius) -> Result<Plan, Problem> {
         let LocKind::Site(name) = center.kind() else {
             return Err(means_nothing(center));
         };
@@ -182,21 +206,17 @@ impl<V: View + ?Sized> Planner<'_, V> {
     }
 
     fn at(&self, site: &SiteName) -> Plan {
-        if site == self.view.here() {
-            Plan::Local
-        } else {
-            Plan::Forward(site.clone())
-        }
+        decide::at(site.clone(), self.view.here())
     }
 
     fn is_reachable(&self, site: &SiteName) -> bool {
         site == self.view.here() || self.view.is_up(site)
     }
 
-    fn known(&self, name: &str) -> Result<&SiteName, Refusal> {
+    fn known(&self, name: &str) -> Result<&SiteName, Problem> {
         self.view
             .site(name)
-            .ok_or_else(|| Refusal::new(Code::UnknownSite, format!("no site `{name}` is known here")))
+            .ok_or_else(|| Problem::new(Code::UnknownSite, format!("no site `{name}` is known here")))
     }
 }
 
@@ -217,19 +237,19 @@ fn one_or(mut members: Vec<Plan>, make: impl FnOnce(Vec<Plan>) -> Plan) -> Plan 
     }
 }
 
-fn not_available(detail: impl Into<String>) -> Refusal {
-    Refusal::new(Code::NotAvailable, detail)
+fn not_available(detail: impl Into<String>) -> Problem {
+    Problem::new(Code::NotAvailable, detail)
 }
 
-fn means_nothing(loc: &Loc) -> Refusal {
-    Refusal::new(
+fn means_nothing(loc: &Loc) -> Problem {
+    Problem::new(
         Code::ScopeMeaning,
         format!("`{loc}` means nothing there; see `cheops scope check`"),
     )
 }
 
-fn means_nothing_left(what: &str) -> Refusal {
-    Refusal::new(
+fn means_nothing_left(what: &str) -> Problem {
+    Problem::new(
         Code::NoSiteLeft,
         format!("{what} leaves no site that can be reached from here; try again later"),
     )

@@ -2,14 +2,17 @@
 
 #[path = "support/mesh.rs"]
 mod mesh;
+#[path = "support/request.rs"]
+mod request;
 
 use std::collections::BTreeSet;
 
-use cheops_plan::{View, explain, plan};
+use cheops_plan::{Asked, Plan, Silent, View, asked};
 use cheops_scope::{Loc, LocKind, Operator, Radius, Scope, check_meaning};
-use cheops_types::{Code, Consistency, Plan, ServiceName, SiteName, VerbClass};
+use cheops_types::{Code, Consistency, ServiceName, SiteName, VerbClass};
 use mesh::{Mesh, site};
 use proptest::prelude::*;
+use request::of_user;
 
 const SITES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
@@ -74,45 +77,47 @@ fn allowed(loc: &Loc, mesh: &Mesh) -> BTreeSet<SiteName> {
     }
 }
 
-/// The sites of a plan; on the way, what every plan promises.
-fn sites(plan: &Plan, verb: VerbClass, mesh: &Mesh) -> BTreeSet<SiteName> {
-    let one = |site: &SiteName| BTreeSet::from([site.clone()]);
+/// The sites of what is asked for; on the way, what all of it promises.
+fn sites(asked: &Asked, verb: VerbClass, mesh: &Mesh) -> BTreeSet<SiteName> {
+    match asked {
+        Asked::Plan(plan) => of_plan(plan, verb, mesh),
+        Asked::Replicas { sites, .. } => {
+            assert!(!verb.is_read(), "a read never replicates: {asked}");
+            several(sites)
+        }
+        Asked::Span(sites) => several(sites),
+    }
+}
+
+fn several(list: &[SiteName]) -> BTreeSet<SiteName> {
+    let set: BTreeSet<_> = list.iter().cloned().collect();
+    assert!(
+        list.len() > 1 && set.len() == list.len(),
+        "several sites, each once: {list:?}"
+    );
+    set
+}
+
+fn of_plan(plan: &Plan, verb: VerbClass, mesh: &Mesh) -> BTreeSet<SiteName> {
     match plan {
-        Plan::Local => one(mesh.here()),
+        Plan::Local => BTreeSet::from([mesh.here().clone()]),
         Plan::Forward(site) => {
             assert_ne!(site, mesh.here(), "here is local");
-            one(site)
+            BTreeSet::from([site.clone()])
         }
         Plan::Fallback(members) | Plan::FirstOf(members) => {
             assert!(members.len() > 1, "a choice needs two members: {plan}");
             for member in members {
                 assert_ne!(member.kind(), plan.kind(), "not flat: {plan}");
-                assert!(
-                    !matches!(member, Plan::Replicate { .. } | Plan::Cross(_)),
-                    "{plan}"
-                );
             }
-            members
-                .iter()
-                .flat_map(|member| sites(member, verb, mesh))
-                .collect()
+            let each = members.iter().flat_map(|member| of_plan(member, verb, mesh));
+            each.collect()
         }
-        Plan::Gather(list) | Plan::Cross(list) | Plan::Replicate { sites: list, .. } => {
-            let set: BTreeSet<_> = list.iter().cloned().collect();
-            assert!(
-                list.len() > 1 && set.len() == list.len(),
-                "several sites, each once: {plan}"
-            );
-            assert!(
-                !matches!(plan, Plan::Gather(_)) || verb.is_read(),
-                "a write is never gathered: {plan}"
-            );
-            assert!(
-                !matches!(plan, Plan::Replicate { .. }) || !verb.is_read(),
-                "a read never replicates: {plan}"
-            );
-            set
+        Plan::Gather(list) => {
+            assert!(verb.is_read(), "a write is never gathered: {plan}");
+            several(list)
         }
+        plan => panic!("a scope alone does not ask for {plan}"),
     }
 }
 
@@ -120,31 +125,31 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn plans_keep_to_the_scope(loc in loc(), verb in verb(), mesh in mesh()) {
+    fn what_is_asked_for_keeps_to_the_scope(loc in loc(), verb in verb(), mesh in mesh()) {
         let service = ServiceName::new("s").unwrap();
         let allowed = allowed(&loc, &mesh);
         let scope = Scope::Bare(loc);
         let meaningful = check_meaning(&scope).is_ok();
-        match plan(&service, verb, Some(&scope), &mesh) {
-            Ok(plan) => {
-                let named = sites(&plan, verb, &mesh);
-                prop_assert!(named.is_subset(&allowed), "{} for {}: {:?} allowed", plan, scope, allowed);
-                prop_assert_eq!(explain(&service, verb, Some(&scope), &mesh).unwrap().plan, plan);
+        match asked(&of_user(&service, verb, Some(&scope)), &mesh, &mut Silent) {
+            Ok(asked) => {
+                let named = sites(&asked, verb, &mesh);
+                prop_assert!(named.is_subset(&allowed), "{} for {}: {:?} allowed", asked, scope, allowed);
             }
-            Err(refusal) if meaningful => {
-                prop_assert!(matches!(refusal.code, Code::NotAvailable | Code::NoSiteLeft), "{}", refusal);
+            Err(problem) if meaningful => {
+                prop_assert!(matches!(problem.code, Code::NotAvailable | Code::NoSiteLeft), "{:?}", problem);
             }
             Err(_) => {}
         }
     }
 
     #[test]
-    fn full_form_plans_the_same(loc in loc(), verb in verb(), mesh in mesh()) {
+    fn full_form_asks_for_the_same(loc in loc(), verb in verb(), mesh in mesh()) {
         let service = ServiceName::new("s").unwrap();
         let other = ServiceName::new("t").unwrap();
         let bare = Scope::Bare(loc);
         let full = bare.to_full(&service);
-        prop_assert_eq!(plan(&service, verb, Some(&bare), &mesh), plan(&service, verb, Some(&full), &mesh));
-        prop_assert_eq!(plan(&other, verb, Some(&full), &mesh), Ok(Plan::Local));
+        let ask = |service, scope| asked(&of_user(service, verb, Some(scope)), &mesh, &mut Silent);
+        prop_assert_eq!(ask(&service, &bare), ask(&service, &full));
+        prop_assert_eq!(ask(&other, &full), Ok(Asked::Plan(Plan::Local)));
     }
 }

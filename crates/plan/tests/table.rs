@@ -2,11 +2,14 @@
 
 #[path = "support/mesh.rs"]
 mod mesh;
+#[path = "support/request.rs"]
+mod request;
 
-use cheops_plan::{at_one_site, explain, plan};
-use cheops_scope::{ParseLimits, read};
-use cheops_types::{Code, ServiceName, VerbClass};
+use cheops_plan::{Request, Silent, asked};
+use cheops_scope::{ParseLimits, Scope, read};
+use cheops_types::{Code, Problem, ServiceName, VerbClass};
 use mesh::Mesh;
+use request::of_user;
 
 const LIMITS: ParseLimits = ParseLimits {
     max_bytes: 4096,
@@ -32,9 +35,10 @@ fn mesh() -> Mesh {
 
 fn planned(text: &str, verb: VerbClass, mesh: &Mesh) -> String {
     let scope = read(text, &LIMITS, None).unwrap_or_else(|error| panic!("{text}: {error}"));
-    match plan(&ServiceName::new("s").unwrap(), verb, Some(&scope), mesh) {
-        Ok(plan) => plan.to_string(),
-        Err(refusal) => refusal.code.to_string(),
+    let service = ServiceName::new("s").unwrap();
+    match asked(&of_user(&service, verb, Some(&scope)), mesh, &mut Silent) {
+        Ok(asked) => asked.to_string(),
+        Err(problem) => problem.code.to_string(),
     }
 }
 
@@ -192,9 +196,10 @@ fn around() {
 
 #[test]
 fn no_scope_is_local() {
+    let service = ServiceName::new("s").unwrap();
     for verb in VERBS {
-        let plan = plan(&ServiceName::new("s").unwrap(), verb, None, &mesh());
-        assert_eq!(plan.unwrap().to_string(), "local");
+        let asked = asked(&of_user(&service, verb, None), &mesh(), &mut Silent);
+        assert_eq!(asked.unwrap().to_string(), "local");
     }
 }
 
@@ -205,52 +210,58 @@ fn unknown_sites_are_refused() {
     }
 }
 
-#[test]
-fn explanations() {
-    let explained = |text: &str, verb| {
-        let scope = read(text, &LIMITS, None).unwrap();
-        explain(
-            &ServiceName::new("s").unwrap(),
-            verb,
-            Some(&scope),
-            &mesh().down("l"),
-        )
-        .unwrap()
+/// What is asked for, and why.
+fn told(
+    text: &str,
+    verb: VerbClass,
+    one_site: Option<&'static str>,
+    mesh: &Mesh,
+) -> (Result<String, Problem>, Vec<String>) {
+    let (service, scope) = (ServiceName::new("s").unwrap(), scope(text));
+    let request = Request {
+        one_site,
+        ..of_user(&service, verb, Some(&scope))
     };
+    let mut reasons = Vec::new();
+    let asked = asked(&request, mesh, &mut reasons);
+    (asked.map(|asked| asked.to_string()), reasons)
+}
+
+fn scope(text: &str) -> Scope {
+    read(text, &LIMITS, None).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+#[test]
+fn reasons() {
+    let mesh = mesh().down("l");
+    let (asked, reasons) = told("s: around(n, 4ms) ; l, t: r", VerbClass::Create, None, &mesh);
     assert_eq!(
-        explained("s: around(n, 4ms) ; l, t: r", VerbClass::Create).to_string(),
-        "service  s
-verb     create
-scope    s: around(n, 4ms) ; l, t: r
-plan     fallback[forward(n), forward(r), local, forward(l)]
-  - `around(n, 4ms) ; l` is tried from left to right; the next only if the one before certainly did not execute
-  - `around(n, 4ms)` is n, then the sites within 4ms of it, nearest first
-  - p is 4.0 ms from n: within 4ms
-  - l is 7.0 ms from n: too far
-  - r is 1.0 ms from n: within 4ms
-  - the distance from n to x is not known: left out
-  - `l` is another site, down, 6.0 ms away
-"
+        asked.unwrap(),
+        "fallback[forward(n), forward(r), local, forward(l)]"
     );
-    let local = explained("t: n", VerbClass::ReadOne);
     assert_eq!(
-        local.reasons,
-        ["the scope does not name s: it executes here, at p"]
+        reasons,
+        [
+            "`around(n, 4ms) ; l` is tried from left to right; the next only if the one before certainly did not execute",
+            "`around(n, 4ms)` is n, then the sites within 4ms of it, nearest first",
+            "p is 4.0 ms from n: within 4ms",
+            "l is 7.0 ms from n: too far",
+            "r is 1.0 ms from n: within 4ms",
+            "the distance from n to x is not known: left out",
+            "`l` is another site, down, 6.0 ms away",
+        ]
     );
-    let json = serde_json::to_value(explained("p & n", VerbClass::ReadCollection)).unwrap();
-    assert_eq!(json["plan"]["gather"], serde_json::json!(["p", "n"]));
-    assert_eq!(json["verb"], "read-collection");
-    assert_eq!(json["scope"], "p & n");
+    let (_, reasons) = told("t: n", VerbClass::ReadOne, None, &mesh);
+    assert_eq!(
+        reasons,
+        ["the scope does not name s: that of this site is meant, p"]
+    );
 }
 
 #[test]
 fn one_site_is_enough_for_some_requests() {
-    let service = ServiceName::new("s").unwrap();
-    let one = |text: &str, verb: VerbClass| {
-        let scope = read(text, &LIMITS, None).unwrap();
-        let plan = plan(&service, verb, Some(&scope), &mesh()).unwrap();
-        at_one_site(plan, &mesh()).to_string()
-    };
+    let why = Some("it changes nothing");
+    let one = |text: &str, verb: VerbClass| told(text, verb, why, &mesh()).0.unwrap();
     for verb in VERBS {
         for (text, as_for) in [
             ("r & p & n", "p"),
@@ -266,19 +277,13 @@ fn one_site_is_enough_for_some_requests() {
     let read = VerbClass::ReadOne;
     assert_eq!(one("(r & n) ; p", read), planned("n ; p", read, &mesh()));
 
-    let scope = cheops_scope::read("r & n", &LIMITS, None).unwrap();
-    let explained = explain(&service, VerbClass::Create, Some(&scope), &mesh()).unwrap();
-    let explained = explained.at_one_site("it changes nothing", &mesh());
+    let (asked, reasons) = told("r & n", VerbClass::Create, why, &mesh());
+    assert_eq!(asked.unwrap(), planned("n", VerbClass::Create, &mesh()));
     assert_eq!(
-        explained.plan.to_string(),
-        planned("n", VerbClass::Create, &mesh())
-    );
-    assert_eq!(
-        explained.reasons,
+        reasons,
         ["it changes nothing: one site is enough, this one if it is among them, else the nearest"]
     );
-    let scope = cheops_scope::read("n", &LIMITS, None).unwrap();
-    let explained = explain(&service, VerbClass::Create, Some(&scope), &mesh()).unwrap();
-    let reasons = explained.at_one_site("it changes nothing", &mesh()).reasons;
+    let (_, reasons) = told("n", VerbClass::Create, why, &mesh());
+    assert_eq!(reasons[0], "it changes nothing");
     assert_eq!(reasons.len(), 2, "{reasons:?}");
 }

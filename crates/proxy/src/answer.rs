@@ -8,6 +8,7 @@ use http::{
     HeaderName, HeaderValue, Response, StatusCode,
     header::{CONTENT_LENGTH, CONTENT_TYPE},
 };
+use serde::Serialize;
 
 const RECEIPT: HeaderName = HeaderName::from_static(headers::RECEIPT);
 
@@ -18,6 +19,16 @@ pub(crate) fn problem(problem: &Problem) -> Response<Body> {
     response
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static(Problem::CONTENT_TYPE));
+    response
+}
+
+pub(crate) fn json<T: Serialize>(value: &T) -> Response<Body> {
+    let mut text = serde_json::to_vec_pretty(value).unwrap_or_default();
+    text.push(b'\n');
+    let mut response = Response::new(Body::full(text));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 

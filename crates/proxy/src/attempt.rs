@@ -204,8 +204,11 @@ pub(crate) fn answered_at(site: &SiteName, mut response: Response<Body>) -> Atte
         }
         None => (None, Vec::new()),
     };
-    // An agent always sends a receipt; without one, the worst is assumed.
-    let visit = visit.unwrap_or_else(|| Visit::executed(site, response.status().as_u16()));
+    // An agent always sends a receipt that says what happened at its site. Without one, nobody knows.
+    let visit = visit.unwrap_or_else(|| Visit {
+        outcome: Outcome::Unknown,
+        ..Visit::executed(site, response.status().as_u16())
+    });
     Attempt {
         visit,
         workflow,

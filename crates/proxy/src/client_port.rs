@@ -6,7 +6,7 @@ use cheops_glue::Carrier;
 use cheops_net::{Body, Connection, Expired, SendError};
 use cheops_scope::{ParseLimits, read};
 use cheops_types::{Code, Limit, Outcome, Problem, ServiceName, VerbClass, headers};
-use http::{HeaderMap, Method, Request, Response, request};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, request};
 use hyper::body::Incoming;
 
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
     correlation::{Carried, Found},
     discovery::Question,
     execute,
+    facts::{self, Asking},
     head::{self, Facts},
     identity::Sender,
     job::{Caller, Flow, Job},
@@ -38,8 +39,11 @@ pub(crate) fn handle(
         if operation::is_asked(core, &head) {
             return Box::pin(operation::answer(core, &head)).await;
         }
-        if let Err(problem) = replicated::check_path(core, name, &head) {
+        if let Err(problem) = replicated::check_path(&Asking::of(core, name, &head, Caller::User)) {
             return core.refuse(&problem);
+        }
+        if facts.explain {
+            return explained(core, connection, service, head, facts, &incoming);
         }
         let profile = &core.world.profile;
         if let Some(rule) = profile.context_free(name, head.method.as_str(), head.uri.path()) {
@@ -49,7 +53,7 @@ pub(crate) fn handle(
             .await;
         }
         match find_flow(core, connection.tag.role, service, &mut head.headers, facts) {
-            Ok(None) if replicated::concerns(core, name, head.uri.path()) => {
+            Ok(None) if facts::concerns(&core.world, &core.shared, name, head.uri.path()) => {
                 core.counters.add(Counted::Plain);
                 let flow = Flow::Alone;
                 Box::pin(planned(core, connection, service, head, facts, incoming, flow)).await
@@ -97,7 +101,10 @@ fn find_flow(
         (carried, Some(workflow)) if carried.scope == workflow.carried.scope => {
             Ok(Some(Flow::Joins(workflow)))
         }
-        (carried, _) => Ok(Some(Flow::Begins(carried))),
+        (carried, _) => {
+            correlation.note_passed_scope();
+            Ok(Some(Flow::Begins(carried)))
+        }
     }
 }
 
@@ -173,19 +180,43 @@ async fn planned(
         Ok(ready) => ready,
         Err(problem) => return core.refuse(&problem),
     };
-    let view = WorldView::new(&core.world, core.shared.distances.load_full());
-    let scope = job.carried().map(|carried| &carried.scope);
-    let plan = match cheops_plan::plan(&service.name, job.verb, scope, &view) {
-        Ok(plan) if job.is_effect_free() => cheops_plan::at_one_site(plan, &view),
+    let plan = match facts::decide(&mut job, None, wish.is_some()) {
         Ok(plan) => plan,
-        Err(refusal) => return core.refuse(&refusal.to_problem()),
+        Err(problem) => return core.refuse(&problem),
     };
-    if let Err(problem) = replicated::look(&mut job, &plan) {
-        return core.refuse(&problem);
-    }
     match wish {
         Some(wish) => tunnel::scoped(job, plan, wish, connection.hold()).await,
         None => execute::execute(job, &plan, Body::from(incoming)).await,
+    }
+}
+
+/// What the request would do; nothing of it runs.
+fn explained(
+    core: &Rc<Core>,
+    connection: &Connection<Arc<Tag>>,
+    service: &Rc<Service>,
+    mut head: request::Parts,
+    facts: Facts,
+    incoming: &Incoming,
+) -> Response<Body> {
+    let is_asked = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"plan");
+    if !head.headers.get(headers::EXPLAIN).is_some_and(is_asked) {
+        let detail = "`Cheops-Explain` has one value: `plan`; nothing executed";
+        return core.refuse(&Problem::new(Code::BadRequest, detail));
+    }
+    let rule = core
+        .world
+        .profile
+        .context_free(&service.name, head.method.as_str(), head.uri.path());
+    let context_free = rule.map(facts::why_context_free);
+    let flow = find_flow(core, connection.tag.role, service, &mut head.headers, facts);
+    let ready = flow.and_then(|flow| {
+        let flow = flow.unwrap_or(Flow::Alone);
+        job(core, connection, service, head, facts, incoming, flow)
+    });
+    match ready {
+        Ok((job, wish)) => answer::json(&facts::explain(&job, wish.is_some(), context_free)),
+        Err(problem) => core.refuse(&problem),
     }
 }
 

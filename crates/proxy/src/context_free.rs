@@ -6,18 +6,19 @@ use std::{rc::Rc, sync::Arc};
 
 use cheops_glue::{ByCredential, ContextFree};
 use cheops_net::{Body, Connection};
-use cheops_plan::{at_one_site, plan};
-use cheops_types::{Code, Outcome, Plan, Problem, SiteName, VerbClass, Visit, headers};
+use cheops_plan::{Caller, Plan, Silent};
+use cheops_types::{Code, Outcome, Problem, SiteName, Visit, headers};
 use http::{Response, header::ACCEPT_ENCODING, request};
 use hyper::body::Incoming;
 
 use crate::{
-    Counted, Role, Tag, WorldView,
+    Counted, Role, Tag,
     attempt::Answer,
     client_port,
     core::{Core, Service},
     discovery::Question,
     execute,
+    facts::{Asking, Wanting, why_context_free},
     head::Facts,
     job::{Flow, Job},
     tunnel,
@@ -106,19 +107,15 @@ fn find(
     facts: Facts,
     rule: &ContextFree,
 ) -> Result<Option<(Flow, Plan)>, Problem> {
-    let identity = core
-        .world
-        .profile
-        .identify(&service.name, head.method.as_str(), head.uri.path());
     if facts.scope {
         let carried = client_port::own_scope(core, service, &head.headers)?;
-        let plan = at_once(core, service, identity.verb, &carried.scope)?;
+        let plan = at_once(core, service, head, rule, &carried.scope)?;
         return Ok(Some((Flow::Alone, plan)));
     }
     let Some(by) = rule.workflow.as_ref().filter(|_| role != Role::Public) else {
         return Ok(None);
     };
-    by_credential(core, service, head, identity.verb, by)
+    by_credential(core, service, head, rule, by)
 }
 
 /// The workflow that began with the credential that the request is about. Workflows that do not say where
@@ -127,7 +124,7 @@ fn by_credential(
     core: &Core,
     service: &Service,
     head: &request::Parts,
-    verb: VerbClass,
+    rule: &ContextFree,
     by: &ByCredential,
 ) -> Result<Option<(Flow, Plan)>, Problem> {
     let Some(credential) = head.headers.get(by.header.as_str()) else {
@@ -137,7 +134,7 @@ fn by_credential(
     let workflows = correlation.find_by_credential(&service.name, credential.as_bytes());
     let mut plans = Vec::with_capacity(workflows.len());
     for workflow in &workflows {
-        plans.push(at_once(core, service, verb, &workflow.carried.scope)?);
+        plans.push(at_once(core, service, head, rule, &workflow.carried.scope)?);
     }
     if plans.windows(2).any(|two| two[0] != two[1]) {
         let problem = ambiguous(service, by);
@@ -169,17 +166,16 @@ fn by_credential(
 
 /// Whoever answers such a request tells this site's services who a caller is: the first site that would and that
 /// is not believed about callers.
-fn disbelieved<'p>(plan: &'p Plan, unbelieved: &[SiteName]) -> Option<&'p SiteName> {
-    match plan {
-        Plan::Local => None,
-        Plan::Forward(site) => Some(site).filter(|site| unbelieved.contains(site)),
-        Plan::Gather(sites) | Plan::Replicate { sites, .. } | Plan::Cross(sites) => {
-            sites.iter().find(|site| unbelieved.contains(site))
+fn disbelieved(plan: &Plan, unbelieved: &[SiteName]) -> Option<SiteName> {
+    let mut found = None;
+    plan.all_sites(&mut |site| {
+        let is_believed = !unbelieved.contains(site);
+        if !is_believed {
+            found = Some(site.clone());
         }
-        Plan::Fallback(members) | Plan::FirstOf(members) => {
-            members.iter().find_map(|member| disbelieved(member, unbelieved))
-        }
-    }
+        is_believed
+    });
+    found
 }
 
 fn ambiguous(service: &Service, by: &ByCredential) -> Problem {
@@ -198,12 +194,16 @@ fn ambiguous(service: &Service, by: &ByCredential) -> Problem {
 fn at_once(
     core: &Core,
     service: &Service,
-    verb: VerbClass,
+    head: &request::Parts,
+    rule: &ContextFree,
     scope: &cheops_scope::Scope,
 ) -> Result<Plan, Problem> {
-    let view = WorldView::new(&core.world, core.shared.distances.load_full());
-    let plan = plan(&service.name, verb, Some(scope), &view).map_err(|refusal| refusal.to_problem())?;
-    Ok(at_one_site(plan, &view))
+    let asking = Asking::of(core, &service.name, head, Caller::User);
+    let wanting = Wanting {
+        context_free: Some(why_context_free(rule)),
+        ..Wanting::scope(&service.name, Some(scope))
+    };
+    asking.decide(&wanting, &mut Silent).plan
 }
 
 #[cfg(test)]
@@ -229,7 +229,7 @@ mod tests {
                 Plan::Fallback(vec![forward("near"), forward("far")]),
             ]),
         ] {
-            assert_eq!(disbelieved(&plan, &unbelieved), Some(&site("far")), "{plan:?}");
+            assert_eq!(disbelieved(&plan, &unbelieved), Some(site("far")), "{plan:?}");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{
     collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Instant,
 };
@@ -47,6 +47,8 @@ pub struct Correlation {
     /// Keys of workflows in the table that are to be saved.
     unsaved: Mutex<HashSet<u128>>,
     has_unsaved: Notify,
+    /// Whether a service has passed on a scope without a key: then nobody can say of a call to which workflow it belongs.
+    passes_scopes: AtomicBool,
     start: Instant,
 }
 
@@ -59,8 +61,18 @@ impl Correlation {
             credentials: Credentials::default(),
             unsaved: Mutex::default(),
             has_unsaved: Notify::new(),
+            passes_scopes: AtomicBool::new(false),
             start: Instant::now(),
         }
+    }
+
+    /// A service has passed on a scope and no key.
+    pub(crate) fn note_passed_scope(&self) {
+        self.passes_scopes.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn passes_scopes(&self) -> bool {
+        self.passes_scopes.load(Ordering::Relaxed)
     }
 
     /// A name for one attempt to make something, which nobody else has.

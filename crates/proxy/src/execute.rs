@@ -3,8 +3,8 @@
 use std::{future::Future, pin::Pin};
 
 use cheops_net::{Body, Replay};
-use cheops_plan::Told;
-use cheops_types::{Code, Outcome, Plan, PlanKind, Problem, Receipt, SiteName, Visit};
+use cheops_plan::{Plan, Told};
+use cheops_types::{Code, Outcome, PlanKind, Problem, Receipt, SiteName, Visit};
 use http::{Response, StatusCode};
 
 use crate::{
@@ -114,8 +114,11 @@ pub(crate) fn run<'a>(
             }
             Plan::Fallback(members) | Plan::FirstOf(members) => order::in_turn(job, members, replay).await,
             Plan::Gather(sites) => gather::gather(job, sites, replay).await,
-            Plan::Replicate { .. } => not_available("replication (`&` on a write)"),
-            Plan::Cross(_) => not_available("spanning sites (`%`)"),
+            // Never a member: these are whole plans, and carried out as such.
+            Plan::Accept(_) | Plan::HandOver { .. } | Plan::Owner(_) | Plan::Whole(_) | Plan::Make(_) => {
+                let detail = format!("`{plan}` cannot be a part of another plan; nothing executed");
+                Done::problem(Problem::new(Code::Internal, detail))
+            }
         }
     })
 }
@@ -131,13 +134,6 @@ async fn at(job: &Job, site: &SiteName, replay: &Replay) -> Done {
         Problem::new(Code::BodyTooLarge, detail),
     )
     .into()
-}
-
-fn not_available(what: &str) -> Done {
-    Done::problem(Problem::new(
-        Code::NotAvailable,
-        format!("{what} is not part of this version; nothing executed"),
-    ))
 }
 
 /// What replication knows of all sites comes before what this request saw of some.
@@ -174,8 +170,9 @@ pub(crate) fn finish(job: &Job, plan: PlanKind, done: Done) -> Response<Body> {
         workflow,
         ..Receipt::new(plan, visits)
     };
-    if let Some(told) = response.extensions_mut().remove::<Told>() {
-        tell(&mut receipt, told);
+    match response.extensions_mut().remove::<Told>() {
+        Some(told) => tell(&mut receipt, told),
+        None => receipt.unused = job.unused(&receipt),
     }
     if job.caller == Caller::Peer
         && let Some(places) = response.extensions_mut().remove::<Places>()

@@ -22,14 +22,9 @@ use one::first_that_has_it;
 
 pub(crate) async fn gather(job: &Job, sites: &[SiteName], replay: &Replay) -> Done {
     let (profile, uri) = (&job.core.world.profile, &job.head.uri);
-    if profile.is_stream(&job.service.name, uri.path(), uri.query()) {
-        if let Some(shape) = job.list.as_ref().filter(|shape| shape.watch.is_some()) {
-            return watch::watch(job, shape, sites).await;
-        }
-        return Done::problem(Problem::new(
-            Code::NotAvailable,
-            "an answer that does not end cannot be gathered from several sites yet: name one site in the scope, and ask once for each; nothing executed",
-        ));
+    let watched = job.list.as_ref().filter(|shape| shape.watch.is_some());
+    if let Some(shape) = watched.filter(|_| profile.is_stream(&job.service.name, uri.path(), uri.query())) {
+        return watch::watch(job, shape, sites).await;
     }
     let body = match whole_body(job, replay).await {
         Ok(body) => body,

@@ -25,6 +25,8 @@ const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 #[allow(clippy::struct_excessive_bools)] // one bit per header, read once
 pub(crate) struct Facts {
     pub(crate) scope: bool,
+    /// Its caller wants to know what it would do.
+    pub(crate) explain: bool,
     pub(crate) via: bool,
     pub(crate) upgrade: bool,
     pub(crate) trace: bool,
@@ -70,7 +72,10 @@ impl Facts {
                 self.internal |= is_internal(name);
             }
             [b't', b'r', b'a', b'c', b'e', ..] => self.trace |= name == "traceparent",
-            [b'c', b'h', ..] => self.receipt |= name == headers::RECEIPT,
+            [b'c', b'h', ..] => {
+                self.receipt |= name == headers::RECEIPT;
+                self.explain |= name == headers::EXPLAIN;
+            }
             [b'k' | b'p' | b'h', ..] => {
                 self.rare |= *name == KEEP_ALIVE || *name == PROXY_CONNECTION || *name == HTTP2_SETTINGS;
             }

@@ -8,15 +8,17 @@ use std::{
 
 use cheops_glue::ListShape;
 use cheops_net::Client;
-use cheops_types::{Code, Limit, Outcome, Problem, SiteName, VerbClass, Visit};
+use cheops_plan::Concern;
+use cheops_types::{Code, Limit, Outcome, Problem, Receipt, ServiceName, SiteName, VerbClass, Visit};
 use http::request;
 
 use crate::{
     core::{Core, Service},
     correlation::{Carried, Lasting, Workflow},
     head,
-    replicated::Concern,
+    replicated::AnswerIds,
 };
+pub(crate) use cheops_plan::Caller;
 
 /// The status of an answer behind which the service goes on.
 const ACCEPTED: u16 = 202;
@@ -29,17 +31,6 @@ pub(crate) enum Flow {
     Begins(Arc<Carried>),
     /// A service's own call within a workflow.
     Joins(Arc<Workflow>),
-}
-
-/// Who a request is from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Caller {
-    /// A user: sees ids that are the same at all sites.
-    User,
-    /// A service of this site: its own ids are the local ones.
-    Service,
-    /// Another site's agent, which has planned already.
-    Peer,
 }
 
 pub(crate) struct Job {
@@ -55,10 +46,9 @@ pub(crate) struct Job {
     pub(crate) client: Option<Client>,
     /// Whether it came through TLS.
     pub(crate) is_tls: bool,
-    /// Whether another agent has reserved the name of what it makes.
-    pub(crate) is_named: bool,
     /// What replication has to do with the request; mostly nothing.
     pub(crate) concern: Option<Concern>,
+    pub(crate) answer_ids: AnswerIds,
     flow: Flow,
     begun: OnceCell<Arc<Workflow>>,
     /// How often each site was asked.
@@ -87,8 +77,8 @@ impl Job {
             caller,
             client: None,
             is_tls: false,
-            is_named: false,
             concern: None,
+            answer_ids: AnswerIds::Local,
             flow,
             begun: OnceCell::new(),
             asked: RefCell::default(),
@@ -199,20 +189,31 @@ impl Job {
         }
     }
 
-    /// Whether the request changes nothing, whatever its method.
-    pub(crate) fn is_effect_free(&self) -> bool {
-        !self.verb.is_read()
-            && self.core.world.profile.is_effect_free(
-                &self.service.name,
-                self.head.method.as_str(),
-                self.head.uri.path(),
-            )
-    }
-
     /// Whether this site's service took the request and goes on behind its answer.
     fn goes_on(&self, visits: &[Visit]) -> bool {
         let is_accepted = |visit: &Visit| visit.site == *self.here() && visit.status == Some(ACCEPTED);
         !self.verb.is_read() && visits.iter().any(is_accepted)
+    }
+
+    /// The services that this request's own scope names and that no call of its workflow has reached: an application that
+    /// passes nothing on is noticed. Not where the service goes on behind its answer, nor where nothing has executed, nor
+    /// where services pass on the scope itself, so that their calls are workflows of their own.
+    pub(crate) fn unused(&self, receipt: &Receipt) -> Vec<ServiceName> {
+        let Flow::Begins(carried) = &self.flow else {
+            return Vec::new();
+        };
+        let has_executed =
+            |visit: &Visit| visit.outcome == Outcome::Executed && visit.status != Some(ACCEPTED);
+        let is_told = self.caller == Caller::User && !self.core.shared.correlation.passes_scopes();
+        if !is_told || !receipt.sites.iter().any(has_executed) {
+            return Vec::new();
+        }
+        let is_used = |service: &ServiceName| {
+            let mut reached = receipt.workflow.iter().filter_map(|visit| visit.service.as_ref());
+            *service == self.service.name || reached.any(|reached| reached == service)
+        };
+        let named = carried.scope.services();
+        named.filter(|service| !is_used(service)).cloned().collect()
     }
 
     /// Tells the workflow's first request what this call reached, or gathers what later calls did.

@@ -15,6 +15,7 @@ mod counters;
 mod cross;
 mod discovery;
 mod execute;
+mod facts;
 mod gather;
 mod hands;
 mod head;
@@ -33,6 +34,7 @@ mod world;
 
 pub use correlation::{Correlation, InvalidSaved, SavedWorkflow};
 pub use counters::{Counted, Counters};
+pub use facts::{ExplainAsk, Explained, explain_request};
 pub use hands::{Hands, NoAnswer};
 pub use key::KeyMaker;
 pub use proxy::{Proxy, Role, Shared, Tag};

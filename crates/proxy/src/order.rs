@@ -5,7 +5,8 @@ mod credential;
 use std::collections::VecDeque;
 
 use cheops_net::Replay;
-use cheops_types::{Code, Health, Outcome, Plan, SiteName, Visit};
+use cheops_plan::Plan;
+use cheops_types::{Code, Health, Outcome, SiteName, Visit};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 
 use crate::{

@@ -7,8 +7,9 @@ mod replication;
 use std::{rc::Rc, sync::Arc};
 
 use cheops_net::{Body, Connection};
+use cheops_plan::Plan;
 use cheops_scope::{ParseLimits, read};
-use cheops_types::{Code, Consistency, Plan, Problem, Pulse, SiteName, headers};
+use cheops_types::{Code, Problem, Pulse, SiteName, headers};
 use http::{HeaderValue, Request, Response, header::CONTENT_TYPE, request};
 use hyper::body::Incoming;
 
@@ -17,6 +18,7 @@ use crate::{
     core::{Core, Service},
     correlation::Carried,
     execute,
+    facts::{self, Asking},
     head::{self, Facts},
     identity::Sender,
     job::{Caller, Flow, Job},
@@ -86,7 +88,8 @@ fn admit(
     incoming: &Incoming,
 ) -> Result<(Job, Plan, Option<Wish>), Problem> {
     let service = find_service(core, peer, &head)?;
-    replicated::check_path(core, &service.name, &head).map_err(|problem| problem.at(&core.world.site))?;
+    replicated::check_path(&Asking::of(core, &service.name, &head, Caller::Peer))
+        .map_err(|problem| problem.at(&core.world.site))?;
     let flow = match core
         .world
         .profile
@@ -96,15 +99,7 @@ fn admit(
         Some(_) => Flow::Alone,
         None => read_flow(core, &head)?,
     };
-    let plan = match replicated::named_set(&head)? {
-        Some(sites) if replicated::is_cross(&head) => Plan::Cross(sites),
-        Some(sites) => Plan::Replicate {
-            sites,
-            consistency: Consistency::Eventual,
-        },
-        None => Plan::Local,
-    };
-    let is_named = head.headers.contains_key(headers::PEER_NAMED);
+    let remainder = replicated::remainder(&head).map_err(|problem| problem.at(&core.world.site))?;
     let facts = Facts::of(&head.headers);
     let wish = Wish::take(&mut head, facts, incoming);
     let sender = Sender::Peer {
@@ -119,8 +114,7 @@ fn admit(
         &core.shared.correlation,
     );
     let mut job = Job::new(core.clone(), service, head, flow, Caller::Peer);
-    job.is_named = is_named;
-    replicated::look(&mut job, &plan)?;
+    let plan = facts::decide(&mut job, Some(&remainder), wish.is_some())?;
     Ok((job, plan, wish))
 }
 

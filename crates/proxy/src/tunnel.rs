@@ -1,7 +1,8 @@
 //! Requests that switch protocols: after the switch, bytes go both ways until one side ends.
 
 use cheops_net::{Body, Hold, SendError};
-use cheops_types::{Code, Health, Outcome, Plan, Problem, SiteName, Visit, headers::RECEIPT};
+use cheops_plan::Plan;
+use cheops_types::{Code, Health, Outcome, Problem, SiteName, Visit, headers::RECEIPT};
 use http::{
     HeaderValue, Request, Response, StatusCode,
     header::{CONNECTION, UPGRADE},
@@ -17,6 +18,7 @@ use crate::{
     Counted,
     attempt::{Answer, Attempt, answered_at, no_link},
     core::{Core, Service},
+    cross,
     execute::{self, Done},
     head::{self, Facts},
     job::Job,
@@ -108,22 +110,18 @@ pub(crate) async fn plain(
 }
 
 /// An upgrade under a scope: it goes to one site, the first of the plan that takes it.
-pub(crate) async fn scoped(mut job: Job, plan: Plan, wish: Wish, hold: Hold) -> Response<Body> {
+pub(crate) async fn scoped(job: Job, mut plan: Plan, wish: Wish, hold: Hold) -> Response<Body> {
     let kind = plan.kind();
-    let plan = match replicated::plan_for_one(&mut job, plan).await {
-        Ok(plan) => plan,
-        Err(problem) => return execute::finish(&job, kind, Done::refused(job.here(), problem)),
-    };
-    let mut sites = Vec::new();
-    if !targets(&job, &plan, &mut sites) {
-        let problem = Problem::new(
-            Code::UpgradeNotPossible,
-            "a connection that switches protocols goes to one site; name one, or several with `;` or `|`",
-        );
-        return execute::finish(&job, kind, Done::problem(problem));
+    if let Plan::Owner(sites) = &plan {
+        plan = match cross::plan_for_one(&job, sites).await {
+            Ok(plan) => plan,
+            Err(problem) => return execute::finish(&job, kind, Done::refused(job.here(), problem)),
+        };
     }
+    let sites = plan.in_turn(job.here()).unwrap_or_default();
     let (up, down): (Vec<_>, Vec<_>) = sites
         .into_iter()
+        .cloned()
         .partition(|site| job.core.shared.distances.load().health(site) != Health::Down);
     let mut visits = Vec::new();
     let mut failed = None;
@@ -216,17 +214,4 @@ async fn within<T>(
 ) -> Result<T, SendError> {
     let sent = job.core.clock.timeout(timeout_ms, Box::pin(sending)).await;
     sent.unwrap_or_else(|_| Err(SendError::timeout(timeout_ms)))
-}
-
-/// The sites that a plan would try, in order; false when it needs several at once.
-fn targets(job: &Job, plan: &Plan, sites: &mut Vec<SiteName>) -> bool {
-    match plan {
-        Plan::Local => sites.push(job.here().clone()),
-        Plan::Forward(site) => sites.push(site.clone()),
-        Plan::Fallback(members) | Plan::FirstOf(members) => {
-            return members.iter().all(|member| targets(job, member, sites));
-        }
-        Plan::Gather(_) | Plan::Replicate { .. } | Plan::Cross(_) => return false,
-    }
-    true
 }

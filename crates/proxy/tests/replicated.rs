@@ -3,6 +3,7 @@
 mod replicated {
     mod client;
     mod coordinator;
+    mod explained;
     mod hands;
     mod long_bodies;
     mod paths;

@@ -35,6 +35,15 @@ impl Scope {
         }
     }
 
+    /// The services that it names; none where it speaks only of the one that the request addresses.
+    pub fn services(&self) -> impl Iterator<Item = &ServiceName> {
+        let entries = match self {
+            Self::Bare(_) => &[][..],
+            Self::Full(entries) => entries,
+        };
+        entries.iter().map(|entry| &entry.service)
+    }
+
     /// The form that travels with a workflow: it means the same at every service.
     pub fn to_full(&self, addressed: &ServiceName) -> Self {
         match self {

@@ -3,6 +3,8 @@
 
 /// The scope of a request, written by its caller.
 pub const SCOPE: &str = "x-scope";
+/// Of a request whose caller wants to know what it would do: `plan`. Nothing of it runs.
+pub const EXPLAIN: &str = "cheops-explain";
 /// What the answer says about execution.
 pub const RECEIPT: &str = "cheops-receipt";
 /// Prefix of the headers that only agents may write.
@@ -15,8 +17,8 @@ pub const PEER_SCOPE: &str = "x-cheops-scope";
 pub const PEER_CALLER: &str = "x-cheops-caller";
 /// Agent to agent: where heartbeats are answered.
 pub const PEER_HEARTBEAT_PATH: &str = "/.cheops/heartbeat";
-/// Agent to agent: the sites of the replica set that the request is to make or to change.
-pub const PEER_REPLICATE: &str = "x-cheops-replicate";
+/// Agent to agent: what is left of the plan for the agent that gets the request.
+pub const PEER_PLAN: &str = "x-cheops-plan";
 /// Agent to agent, in an answer: which items of the list are replicas, as ranges of places for each list
 /// of sites that have them.
 pub const PEER_REPLICAS: &str = "x-cheops-replicas";
@@ -24,10 +26,6 @@ pub const PEER_REPLICAS: &str = "x-cheops-replicas";
 pub const PEER_REPLICATION_PATH: &str = "/.cheops/replication/";
 /// Agent to agent, below [`PEER_REPLICATION_PATH`]: names in containers that span sites.
 pub const NAMES: &str = "names";
-/// Agent to agent: the request is to make a resource that spans the sites of [`PEER_REPLICATE`].
-pub const PEER_CROSS: &str = "x-cheops-cross";
-/// Agent to agent: the name of what the request makes is reserved in the container that it lies in.
-pub const PEER_NAMED: &str = "x-cheops-named";
 /// Agent to agent: the prefix of payloads, by hash.
 pub const PEER_PAYLOAD_PATH: &str = "/.cheops/payload/";
 /// For callers: the prefix of the operations whose state can be asked for.

@@ -124,6 +124,9 @@ pub struct Receipt {
     /// The sites that later calls of the same workflow reached, in order of their answers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workflow: Vec<Visit>,
+    /// Services that the scope names and that no call of the workflow had reached when the answer left.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unused: Vec<ServiceName>,
     /// The recorded operation, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
@@ -142,6 +145,7 @@ impl Receipt {
             complete: true,
             sites,
             workflow: Vec::new(),
+            unused: Vec::new(),
             operation: None,
             set: None,
             held: None,

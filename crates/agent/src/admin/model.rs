@@ -2,9 +2,8 @@
 
 use std::net::SocketAddr;
 
-use cheops_types::{Limit, Limits, ServiceName, SiteName, VerbClass};
+use cheops_types::{Limit, Limits, ServiceName, SiteName};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// `GET /v1/status`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,27 +77,12 @@ pub(crate) struct ExplainRequest {
     pub(crate) method: String,
     #[serde(default = "root")]
     pub(crate) path: String,
+    /// Of a body that is not sent: patches differ by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) content_type: Option<String>,
     /// As in the header; empty for a request without one.
     #[serde(default)]
     pub(crate) scope: String,
-}
-
-/// What the request would become.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Explanation {
-    pub(crate) service: ServiceName,
-    pub(crate) method: String,
-    pub(crate) path: String,
-    /// What the request does, as the glue sees it.
-    pub(crate) verb: VerbClass,
-    /// The scope in canonical form; none for a request without one.
-    pub(crate) scope: Option<String>,
-    /// The plan in one line.
-    pub(crate) plan: String,
-    /// The plan as a tree.
-    pub(crate) tree: Value,
-    /// Why the plan is so, one sentence each.
-    pub(crate) notes: Vec<String>,
 }
 
 /// `POST /v1/reload`

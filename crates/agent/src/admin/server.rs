@@ -12,8 +12,8 @@ use axum::{
 use cheops_types::{Code, Problem};
 
 use super::{
-    AdminSocket, ExplainRequest, Explanation, LimitsAnswer, ReloadAnswer, ServicesAnswer, SitesAnswer,
-    Source, Status, cross, metrics, replication,
+    AdminSocket, ExplainRequest, Explained, LimitsAnswer, ReloadAnswer, ServicesAnswer, SitesAnswer, Source,
+    Status, cross, metrics, replication,
 };
 
 pub(super) type Shared = Arc<dyn Source>;
@@ -74,7 +74,7 @@ async fn limits(State(source): State<Shared>) -> Json<LimitsAnswer> {
 async fn explain(
     State(source): State<Shared>,
     request: Result<Json<ExplainRequest>, JsonRejection>,
-) -> Result<Json<Explanation>, Refusal> {
+) -> Result<Json<Explained>, Refusal> {
     let Json(request) = request.map_err(|rejection| Refusal {
         status: rejection.status(),
         problem: Problem::new(Code::BadRequest, rejection.body_text()),

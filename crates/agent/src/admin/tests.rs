@@ -59,16 +59,17 @@ impl Source for Fake {
         "cheops_requests_total 5".to_owned()
     }
 
-    fn explain(&self, request: &ExplainRequest) -> Result<Explanation, Problem> {
+    fn explain(&self, request: &ExplainRequest) -> Result<Explained, Problem> {
         let service = ServiceName::new(&request.service)
             .map_err(|error| Problem::new(Code::UnknownService, error.to_string()))?;
-        Ok(Explanation {
+        Ok(Explained {
             service,
             method: request.method.clone(),
             path: request.path.clone(),
             verb: VerbClass::ReadOne,
             scope: Some(request.scope.clone()),
             plan: "local".to_owned(),
+            kind: Some("local".to_owned()),
             tree: json!("local"),
             notes: Vec::new(),
         })
@@ -145,7 +146,7 @@ async fn every_endpoint_answers() {
 #[tokio::test]
 async fn explain_has_defaults() {
     let running = Running::start();
-    let explained: Explanation = running
+    let explained: Explained = running
         .client()
         .post("/v1/explain", &json!({ "service": "A", "scope": "A: site2" }))
         .await

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{AskArgs, ExplainArgs, output};
 use crate::{
     admin::{
-        ExplainRequest, Explanation, LimitsAnswer, ReloadAnswer, ServicesAnswer, SitesAnswer, Status,
+        ExplainRequest, Explained, LimitsAnswer, ReloadAnswer, ServicesAnswer, SitesAnswer, Status,
         client::{Client, ClientError},
     },
     config::Config,
@@ -120,9 +120,10 @@ pub(super) fn explain(admin: Option<&Path>, args: ExplainArgs) -> anyhow::Result
         service: args.service,
         method: args.method,
         path: args.path,
+        content_type: args.content_type,
         scope: args.scope,
     };
-    let answer: Explanation = match wait(client.post("/v1/explain", &request))? {
+    let answer: Explained = match wait(client.post("/v1/explain", &request))? {
         Ok(answer) => answer,
         Err(ClientError::Refused { status, problem }) => {
             if args.ask.json {

@@ -3,17 +3,15 @@
 use std::{fmt::Write as _, future::Future, pin::Pin, sync::Arc, time::Instant};
 
 use arc_swap::ArcSwap;
-use cheops_glue::{Effect, Profile};
 use cheops_mesh::Pulses;
 use cheops_node::Operator;
-use cheops_proxy::{Counted, Role, Shared, WorldView};
-use cheops_scope::{ParseLimits, read};
-use cheops_types::{Code, Consistency, Health, Limits, Plan, Problem, ServiceName};
+use cheops_proxy::{Counted, ExplainAsk, Role, Shared, explain_request};
+use cheops_types::{Code, Health, Limits, Problem};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{listeners::Addresses, reload::Reload};
 use crate::{
-    admin::{ExplainRequest, Explanation, ReloadAnswer, ServiceStatus, SiteStatus, Source, Status},
+    admin::{ExplainRequest, Explained, ReloadAnswer, ServiceStatus, SiteStatus, Source, Status},
     config::Config,
 };
 
@@ -138,67 +136,15 @@ impl Source for Agent {
         text
     }
 
-    fn explain(&self, request: &ExplainRequest) -> Result<Explanation, Problem> {
-        let world = self.shared.world();
-        let Some((service, _)) = world.services.get_key_value(request.service.as_str()) else {
-            let mut known: Vec<&str> = world.services.keys().map(ServiceName::as_str).collect();
-            known.sort_unstable();
-            let detail = format!(
-                "there is no service `{}` here; there is {}",
-                request.service,
-                known.join(", ")
-            );
-            return Err(Problem::new(Code::UnknownService, detail));
+    fn explain(&self, request: &ExplainRequest) -> Result<Explained, Problem> {
+        let ask = ExplainAsk {
+            service: &request.service,
+            method: &request.method,
+            path: &request.path,
+            content_type: request.content_type.as_deref(),
+            scope: &request.scope,
         };
-        let view = WorldView::new(&world, self.shared.distances.load_full());
-        let scope = match request.scope.trim() {
-            "" => None,
-            text => {
-                let limits = ParseLimits {
-                    max_bytes: world.limits.scope_max_bytes,
-                    max_depth: world.limits.scope_max_depth,
-                };
-                Some(read(text, &limits, Some(&view)).map_err(|diagnostics| diagnostics.to_problem(text))?)
-            }
-        };
-        let (path, query) = match request.path.split_once('?') {
-            Some((path, query)) => (path, Some(query)),
-            None => (&*request.path, None),
-        };
-        let identity = world.profile.identify(service, &request.method, path);
-        let mut explained = cheops_plan::explain(service, identity.verb, scope.as_ref(), &view)
-            .map_err(|refusal| refusal.to_problem())?;
-        if let Some(why) = why_one_site(&world.profile, service, &request.method, path, query) {
-            explained = explained.at_one_site(why, &view);
-        }
-        let mut notes = explained.reasons;
-        let can_be_watched = identity.list.is_some_and(|list| list.watch.is_some());
-        if matches!(explained.plan, Plan::Gather(_))
-            && world.profile.is_stream(service, path, query)
-            && !can_be_watched
-        {
-            notes.push(
-                "the answer does not end and cannot be gathered: the request is answered with 501 not_available"
-                    .to_owned(),
-            );
-        }
-        let strong = Consistency::Strong;
-        if matches!(&explained.plan, Plan::Replicate { consistency, .. } if *consistency == strong) {
-            notes.push(
-                "this version cannot execute that plan: the request is answered with 501 not_available"
-                    .to_owned(),
-            );
-        }
-        Ok(Explanation {
-            service: service.clone(),
-            method: request.method.clone(),
-            path: request.path.clone(),
-            verb: identity.verb,
-            scope: explained.scope,
-            plan: explained.plan.to_string(),
-            tree: serde_json::to_value(&explained.plan).unwrap_or_default(),
-            notes,
-        })
+        explain_request(&self.shared, &ask)
     }
 
     fn operator(&self) -> Option<Operator> {
@@ -216,32 +162,4 @@ impl Source for Agent {
             result.await.map_err(|_| stopping())?
         })
     }
-}
-
-/// Why a request needs no more than one site, whatever its scope.
-fn why_one_site(
-    profile: &Profile,
-    service: &ServiceName,
-    method: &str,
-    path: &str,
-    query: Option<&str>,
-) -> Option<&'static str> {
-    if let Some(rule) = profile.context_free(service, method, path) {
-        return Some(if rule.workflow.is_some() {
-            "it belongs to no workflow but the one whose credential it is about"
-        } else {
-            "it belongs to no workflow"
-        });
-    }
-    if profile.is_effect_free(service, method, path) {
-        return Some("it changes nothing");
-    }
-    let address = profile.address(service, path)?;
-    if address.effect(method, None) == Effect::Read {
-        return None;
-    }
-    if address.rules().is_effect_free(query) {
-        return Some("it changes nothing");
-    }
-    (address.effect(method, None) == Effect::Free).then_some("it is for one replica and is not recorded")
 }

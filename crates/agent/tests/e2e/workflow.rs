@@ -56,6 +56,16 @@ async fn a_workflow_ends_where_the_application_passes_nothing_on() {
         let answer = get(mesh.a(1), "/hello").scope("B: site2").await.is(200);
         let expected = format!("A says hello, B answers: from site {site}");
         assert_eq!(answer.text(), expected, "carry {carry}");
+        // And whoever sent the scope is told that it had no effect.
+        let unused = answer.receipt().unused;
+        let expected: &[&str] = if carry == "none" { &["B"] } else { &[] };
+        assert!(
+            unused
+                .iter()
+                .map(|service| &**service)
+                .eq(expected.iter().copied()),
+            "carry {carry}"
+        );
     }
 }
 

@@ -21,7 +21,7 @@ fn write(of: &str, kind: &str, line: &str, body: &str) -> Write {
     Write {
         service: service(of),
         kind: kind.into(),
-        target: Target::Set(Arc::from("72")),
+        target: Target::set(Arc::from("72")),
         method: method.into(),
         path: path.into(),
         headers: vec![
@@ -38,7 +38,7 @@ fn write(of: &str, kind: &str, line: &str, body: &str) -> Write {
 
 fn new(of: &str, kind: &str, path: &str, body: &str) -> Write {
     Write {
-        target: Target::New(["a", "b"].map(site).to_vec()),
+        target: Target::new(["a", "b"].map(site).to_vec()),
         ..write(of, kind, &format!("POST {path}"), body)
     }
 }
@@ -169,7 +169,7 @@ fn what_cannot_be_recorded_is_refused() {
     assert_eq!(refused(&not_json), Code::BodyUnsupported);
     for sites in [&["a"][..], &["a", "a"], &["b", "c"]] {
         let alone = Write {
-            target: Target::New(sites.iter().copied().map(site).collect()),
+            target: Target::new(sites.iter().copied().map(site).collect()),
             ..new("A", "order", "/orders", "{}")
         };
         assert_eq!(refused(&alone), Code::SetRefused, "{sites:?}");

@@ -265,7 +265,7 @@ async fn a_delete_waits_elsewhere_for_what_was_deleted_before_it() {
     assert!(site1.is_idle().await);
 
     let delete = |id: &str, meta: &MetaId| {
-        let target = Target::Set(meta.as_str().into());
+        let target = Target::set(meta.as_str().into());
         lab::write("DELETE", &format!("/orders/{id}"), target)
     };
     let drafted = draft::draft(&site1.node.core, &delete("42", &parent)).unwrap();
@@ -366,7 +366,7 @@ async fn a_write_reaches_the_other_site_and_both_come_to_rest() {
     let (status, told) = answered(timeout(SOON, pair.write("site2", second)).await.unwrap());
     assert_eq!((status, told.complete), (200, true));
     assert_eq!(told.sites[0].site, site("site2"));
-    let mut third = lab::write("DELETE", "/orders/7", Target::Set(told.set.clone()));
+    let mut third = lab::write("DELETE", "/orders/7", Target::set(told.set.clone()));
     third.prefer.wait_s = Some(20);
     let (status, told) = answered(timeout(SOON, pair.write("site2", third)).await.unwrap());
     assert_eq!((status, told.complete), (204, true));

@@ -392,7 +392,7 @@ fn what_is_in_doubt_is_settled_once() {
         let mesh = Mesh::start(&["site1", "site2"]);
         let meta = mesh.order(&["site1", "site2"], &order("tea")).await;
         mesh.app("site1").fail("POST", Some(Fault::Silent));
-        let target = Target::Set(meta.as_str().into());
+        let target = Target::set(meta.as_str().into());
         let ship = write(target, "POST", &format!("/orders/{meta}/ship"), &Value::Null);
         let reply = mesh.write("site1", ship).await;
         assert!(matches!(reply, Reply::Failed { .. }), "{reply:?}");

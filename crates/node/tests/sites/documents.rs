@@ -52,7 +52,7 @@ async fn object(world: &World<Objects>, body: &Value) -> Target {
     let create = write("object", both(), ("POST", "/objects"), JSON, body);
     let (status, told) = accepted(world, "a", create).await;
     assert_eq!(status, 201);
-    Target::Set(told.set)
+    Target::set(told.set)
 }
 
 fn at_both(world: &World<Objects>, path: &str, name: &str) -> [Value; 2] {
@@ -276,7 +276,7 @@ fn a_create_waits_for_a_name_that_is_about_to_be_free() {
             tokio::task::yield_now().await;
         }
         world.application("b").remove("/objects/x");
-        let set = Target::Set(told.set);
+        let set = Target::set(told.set);
         let change = write("object", set, ("PATCH", "/objects/x"), MERGE, &json!({"size": 1}));
         accepted(world, "a", change).await;
         assert_eq!(at_both(world, "/objects/x", "size"), [json!(1), json!(1)]);
@@ -305,7 +305,7 @@ fn a_wrapped_document_is_followed_until_it_is_done() {
         };
         both_have("status", json!("ACTIVE"));
         both_have("object", json!("x"));
-        let set = Target::Set(told.set.clone());
+        let set = Target::set(told.set.clone());
         let path = format!("/servers/{}", told.set);
         let change = write(
             "server",

@@ -43,7 +43,7 @@ fn write(of: &str, kind: &str, target: Target, line: (&str, &str), body: &serde_
 }
 
 fn both() -> Target {
-    Target::New(["a", "b"].map(site).to_vec())
+    Target::new(["a", "b"].map(site).to_vec())
 }
 
 fn answered(reply: Reply) -> (u16, Told) {
@@ -101,7 +101,7 @@ fn a_resource_lives_at_two_sites() {
             let change = write(
                 "A",
                 "order",
-                Target::Set(order.set.clone()),
+                Target::set(order.set.clone()),
                 ("PATCH", &format!("/orders/{id}")),
                 &json!({"n": n}),
             );
@@ -117,7 +117,7 @@ fn a_resource_lives_at_two_sites() {
         let delete = write(
             "A",
             "order",
-            Target::Set(order.set.clone()),
+            Target::set(order.set.clone()),
             ("DELETE", &format!("/orders/{}", order.set)),
             &json!(null),
         );
@@ -175,7 +175,7 @@ async fn put_long(world: &World, file: &Told, content: &[u8], prefer: Prefer) ->
         ..write(
             "B",
             "file",
-            Target::Set(file.set.clone()),
+            Target::set(file.set.clone()),
             ("PUT", &path),
             &json!(null),
         )
@@ -222,7 +222,7 @@ fn a_site_that_was_away_catches_up() {
         let change = write(
             "A",
             "order",
-            Target::Set(order.set.clone()),
+            Target::set(order.set.clone()),
             ("PATCH", &format!("/orders/{}", order.set)),
             &json!({"n": 2}),
         );

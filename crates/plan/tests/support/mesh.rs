@@ -33,6 +33,7 @@ impl Mesh {
         self
     }
 
+    #[allow(dead_code)] // not every table has sites that are down
     pub(crate) fn down(mut self, name: &str) -> Self {
         self.down.insert(site(name));
         self

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use cheops_glue::{ContextFree, NotJson};
 use cheops_net::{Body, Replay};
-use cheops_types::{Code, Outcome, Plan, Problem, Visit};
+use cheops_plan::Plan;
+use cheops_types::{Code, Outcome, Problem, Visit};
 use http::{
     HeaderValue, Method, Response,
     header::{CONTENT_LENGTH, ETAG},

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cheops_net::Body;
-use cheops_plan::{Target, WriteBody};
+use cheops_plan::{Container, Place, Remainder};
 use cheops_types::{
     Code, Limit, NameAsk, NameRequest, NameVerdict, Outcome, Problem, SiteName, Unreserved, Visit,
 };
@@ -14,7 +14,7 @@ use http::{
 };
 
 use super::{
-    Container, Place, at, names,
+    at, names,
     owner::{self, Found, again, is_success},
 };
 use crate::{attempt::Answer, execute::Done, gather::collect, head, job::Job, replicated};
@@ -46,8 +46,9 @@ enum Reserved {
     Failed(Problem),
 }
 
-pub(super) async fn create(job: &mut Job, container: &Container, place: Place, body: Body) -> Done {
-    let (mut body, mut readable) = match read(job, &place, body).await {
+pub(super) async fn create(job: &mut Job, place: &Place, body: Body) -> Done {
+    let container = job.concern.as_mut().and_then(|concern| concern.container.take());
+    let (mut body, mut readable) = match read(job, place, body).await {
         Ok(read) => read,
         Err(done) => return *done,
     };
@@ -58,11 +59,14 @@ pub(super) async fn create(job: &mut Job, container: &Container, place: Place, b
     job.head
         .headers
         .insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-    let wanted = wanted(job, container, &place, &readable);
+    let wanted = container
+        .as_ref()
+        .and_then(|container| wanted(job, container, place, &readable));
     let Some(wanted) = wanted else {
         // The application names it: no two sites give the same id, or nobody chose it.
         return make(job, place, body).await;
     };
+    let container = wanted.container;
     let reserved = wanted.reserve(job).await;
     match reserved {
         Reserved::Granted | Reserved::Unasked => {}
@@ -179,7 +183,8 @@ fn wanted<'c>(job: &Job, container: &'c Container, place: &Place, body: &[u8]) -
     };
     let owner = match place {
         Place::Site(site) => site.clone(),
-        Place::Replicas(sites) | Place::Spans(sites) => {
+        Place::Sites(target) => {
+            let sites = target.sites();
             let is_here = sites.contains(job.here());
             if is_here {
                 job.here().clone()
@@ -328,22 +333,15 @@ impl Wanted<'_> {
 }
 
 /// Makes it where it belongs.
-async fn make(job: &mut Job, place: Place, body: Bytes) -> Done {
+async fn make(job: &mut Job, place: &Place, body: Bytes) -> Done {
     match place {
         Place::Site(site) => {
-            if site != *job.here() {
-                replicated::put_named(&mut job.head);
+            if site != job.here() {
+                replicated::put_remainder(&mut job.head, &Remainder::default().named());
             }
-            again(job, &at(job, site), body).await
+            again(job, &at(job, site.clone()), body).await
         }
-        Place::Replicas(sites) => {
-            let target = Target::New(sites.clone());
-            replicated::make(job, &sites, target, WriteBody::Inline(body)).await
-        }
-        Place::Spans(sites) => {
-            let target = Target::Cross(replicated::cross_of(&job.head.headers, &sites));
-            replicated::make(job, &sites, target, WriteBody::Inline(body)).await
-        }
+        Place::Sites(target) => replicated::make(job, target.clone(), body).await,
     }
 }
 
@@ -360,7 +358,14 @@ fn is_conflict(done: &Done) -> bool {
 }
 
 /// Gives the name of something back that was deleted, once it is gone. Nobody waits for it.
-pub(super) fn release(job: &Job, container: &Container, owner: &SiteName) {
+pub(super) fn release(job: &Job, owner: &SiteName) {
+    let Some(container) = job
+        .concern
+        .as_ref()
+        .and_then(|concern| concern.container.as_ref())
+    else {
+        return;
+    };
     let profile = &job.core.world.profile;
     let Some(address) = profile.address(&job.service.name, job.head.uri.path()) else {
         return;

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use cheops_net::{Body, Replay};
-use cheops_types::{Code, Health, Outcome, Plan, Problem, SiteName};
+use cheops_plan::{Place, Plan};
+use cheops_types::{Code, Health, Outcome, Problem, SiteName};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use http::{
     HeaderName, HeaderValue, Method, Uri,
@@ -13,7 +14,7 @@ use http::{
 };
 use http_body::Body as _;
 
-use super::{Container, Place, at, create};
+use super::{at, create};
 use crate::{
     attempt::Answer,
     execute::{self, Done},
@@ -135,17 +136,11 @@ pub(super) fn unclear(missing: &[SiteName]) -> Problem {
 
 /// Executes a request where its resource is. Where nobody has it: at `place` if it can be made, else here, so that the
 /// application says so.
-pub(super) async fn change(
-    job: &mut Job,
-    container: &Container,
-    sites: &[SiteName],
-    place: Option<Place>,
-    body: Body,
-) -> Done {
+pub(crate) async fn change(job: &mut Job, sites: &[SiteName], place: Option<&Place>, body: Body) -> Done {
     let owner = match find(job, sites).await {
         Found::At(site) => site,
         Found::Nowhere => match place {
-            Some(place) => return create::create(job, container, place, body).await,
+            Some(place) => return create::create(job, place, body).await,
             None => job.here().clone(),
         },
         Found::Unclear(missing) => return Done::refused(job.here(), unclear(&missing)),
@@ -157,7 +152,7 @@ pub(super) async fn change(
     };
     let done = execute::planned(job, &at(job, owner.clone()), body).await;
     if is_delete && is_success(&done) {
-        create::release(job, container, &owner);
+        create::release(job, &owner);
     }
     done
 }

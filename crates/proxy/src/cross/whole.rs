@@ -25,8 +25,14 @@ type Part = Option<(Bytes, Held)>;
 
 /// Asks all sites for their parts and makes one document of them: the nearest one's, with what is divided as a whole and
 /// with sums where the glue says so.
-pub(crate) async fn read(job: &Job, kind: &str, known: &Known) -> Done {
-    let asked = join_all(known.sites.iter().map(|site| ask(job, site))).await;
+pub(crate) async fn read(job: &Job, sites: &[SiteName]) -> Done {
+    let concern = job.concern.as_ref();
+    let Some((kind, known)) =
+        concern.and_then(|concern| Some((concern.kind.as_deref()?, concern.known.as_ref()?)))
+    else {
+        return Done::problem(nobody());
+    };
+    let asked = join_all(sites.iter().map(|site| ask(job, site))).await;
     let (mut visits, mut workflow, mut answers, mut parts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (attempt, part) in asked {
         visits.push(attempt.visit);

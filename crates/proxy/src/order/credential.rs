@@ -3,7 +3,8 @@
 //! Whoever names a site in a scope trusts it with the request. Of a site that only `!`, `around` or `all()` found the
 //! caller may not even know, and a hedge would give it a credential for nothing.
 
-use cheops_types::{Plan, SiteName};
+use cheops_plan::Plan;
+use cheops_types::SiteName;
 use http::{
     HeaderName,
     header::{AUTHORIZATION, COOKIE},
@@ -16,7 +17,7 @@ const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 /// Whether a member may be asked while another one is only late.
 pub(super) fn may_hedge(job: &Job, member: &Plan) -> bool {
     let credentials = credentials(job);
-    credentials.is_empty() || all_sites(member, &mut |site| may_see(job, site, &credentials))
+    credentials.is_empty() || member.all_sites(&mut |site| may_see(job, site, &credentials))
 }
 
 fn may_see(job: &Job, site: &SiteName, credentials: &[HeaderName]) -> bool {
@@ -46,16 +47,4 @@ fn credentials(job: &Job) -> Vec<HeaderName> {
     let told = told.filter_map(|name| HeaderName::try_from(name.as_str()).ok());
     let known = usual.into_iter().chain(told);
     known.filter(|name| headers.contains_key(name)).collect()
-}
-
-/// Whether something holds for every site that a member may ask.
-fn all_sites(member: &Plan, holds: &mut impl FnMut(&SiteName) -> bool) -> bool {
-    match member {
-        Plan::Local => true,
-        Plan::Forward(site) => holds(site),
-        Plan::Fallback(members) | Plan::FirstOf(members) => {
-            members.iter().all(|member| all_sites(member, holds))
-        }
-        Plan::Gather(sites) | Plan::Cross(sites) | Plan::Replicate { sites, .. } => sites.iter().all(holds),
-    }
 }

@@ -31,7 +31,7 @@ pub(super) fn read(headers: &HeaderMap) -> Prefer {
 }
 
 /// How something is to span sites: `cheops-weights="site1:3 site2:1"`, `cheops-names=flag`.
-pub(super) fn cross(headers: &HeaderMap) -> (Vec<(SiteName, u32)>, Unreserved) {
+pub(crate) fn cross(headers: &HeaderMap) -> (Vec<(SiteName, u32)>, Unreserved) {
     let (mut weights, mut unreserved) = (Vec::new(), Unreserved::default());
     let values = headers
         .get_all(PREFER)

@@ -2,30 +2,36 @@
 
 use cheops_glue::{Doing, has_one_reading};
 use cheops_types::{Code, Problem};
-use http::{header::CONTENT_TYPE, request};
+use http::header::CONTENT_TYPE;
 
-use super::concerns;
-use crate::core::Core;
+use crate::facts::{Asking, concerns};
 
 /// Refuses a path that means different things in different readings, if one of them concerns replication or the
 /// glue describes it: such a write would change one replica and leave the others, unseen. All else passes as it is.
-pub(crate) fn check_path(core: &Core, service: &str, head: &request::Parts) -> Result<(), Problem> {
-    if has_one_reading(head.uri.path()) {
+pub(crate) fn check_path(asking: &Asking<'_>) -> Result<(), Problem> {
+    if has_one_reading(asking.path) {
         return Ok(());
     }
-    check(core, service, head, false)
+    check(asking, false)
 }
 
 /// Refuses every path with different readings, for a request that begins a replica set: nobody could say of what.
-pub(super) fn check_path_of_set(core: &Core, service: &str, head: &request::Parts) -> Result<(), Problem> {
-    check(core, service, head, true)
+pub(crate) fn check_path_of_set(asking: &Asking<'_>) -> Result<(), Problem> {
+    check(asking, true)
 }
 
-fn check(core: &Core, service: &str, head: &request::Parts, is_strict: bool) -> Result<(), Problem> {
-    let (profile, path) = (&core.world.profile, head.uri.path());
-    let content_type = head.headers.get(CONTENT_TYPE);
+fn check(asking: &Asking<'_>, is_strict: bool) -> Result<(), Problem> {
+    let Asking {
+        world,
+        shared,
+        service,
+        path,
+        ..
+    } = *asking;
+    let profile = &world.profile;
+    let content_type = asking.headers.get(CONTENT_TYPE);
     let doing = Doing {
-        method: head.method.as_str(),
+        method: asking.method.as_str(),
         content_type: content_type.and_then(|value| value.to_str().ok()),
     };
     let mine = profile.reading(service, path, doing);
@@ -37,8 +43,8 @@ fn check(core: &Core, service: &str, head: &request::Parts, is_strict: bool) -> 
         let matters = is_strict
             || mine.is_described()
             || other.is_described()
-            || concerns(core, service, path)
-            || concerns(core, service, &other_path);
+            || concerns(world, shared, service, path)
+            || concerns(world, shared, service, &other_path);
         if matters {
             return Err(ambiguous(service, path, &other_path));
         }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use cheops_glue::{Effect, Own, Profile};
 use cheops_net::Body;
-use cheops_plan::Known;
+use cheops_plan::{Known, unavailable};
 use cheops_types::{Code, Outcome, Problem, SiteName, VerbClass};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri,
@@ -15,12 +15,11 @@ use http::{
 use http_body::Body as _;
 
 use super::{
+    AnswerIds,
     body::{self, is_identity, is_json},
-    concern::AnswerIds,
     ids::{To, Translation},
     shown::{Showing, Shown, answered},
     stream::{self, Read},
-    unavailable,
 };
 use crate::{
     Shared, World,
@@ -156,8 +155,7 @@ pub(crate) fn map_head(job: &Job, site: &SiteName, head: &mut request::Parts) ->
 }
 
 pub(super) fn answer_ids(job: &Job) -> AnswerIds {
-    let concern = job.concern.as_ref();
-    concern.map_or(AnswerIds::Local, |concern| concern.answer)
+    job.answer_ids
 }
 
 fn shows_ids(job: &Job) -> bool {

@@ -8,7 +8,7 @@ use cheops_plan::Known;
 use cheops_types::{Code, Limit, Problem, ServiceName};
 
 use super::{
-    concern::AnswerIds,
+    AnswerIds,
     ids::{To, Translation},
     places::{Places, Placing},
     rewrite::answer_ids,

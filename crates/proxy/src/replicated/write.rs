@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use cheops_net::Body;
-use cheops_plan::{Elsewhere, Known, Prefer, Reply, Target, Told, Write, WriteBody};
-use cheops_types::{Limits, Outcome, Plan, PlanKind, Problem, SiteName, Visit, headers};
+use cheops_plan::{Elsewhere, Known, Plan, Prefer, Remainder, Reply, Target, Told, Write, WriteBody};
+use cheops_types::{Limits, Outcome, PlanKind, Problem, Visit, headers};
 use http::{
     HeaderName, HeaderValue, Response, StatusCode,
     header::{ACCEPT_ENCODING, CONTENT_LENGTH, LOCATION},
 };
 
-use super::{body, hand_over, not_attached, prefer, put_cross, rewrite};
+use super::{body, hand_over, nearest, not_attached, prefer, rewrite};
 use crate::{
     Counted, answer,
     attempt::Answer,
@@ -23,16 +23,16 @@ use crate::{
 };
 
 /// Hands a write to replication. A request that turns out to change nothing is for this site's service alone.
-pub(super) async fn accept(job: &mut Job, target: Target, body: Body) -> (PlanKind, Done) {
+pub(super) async fn accept(job: &mut Job, target: Target, kind: PlanKind, body: Body) -> (PlanKind, Done) {
     let body = match body::take(job, body, rewrite::need(job)).await {
         Ok(body) => body,
-        Err(problem) => return (PlanKind::Replicate, Done::refused(job.here(), problem)),
+        Err(problem) => return (kind, Done::refused(job.here(), problem)),
     };
     if let Some(body) = without_effect(job, &body) {
         let done = execute::planned(job, &Plan::Local, Body::full(body)).await;
         return (PlanKind::Local, done);
     }
-    (PlanKind::Replicate, write(job, target, body).await)
+    (kind, write(job, target, body).await)
 }
 
 pub(super) async fn write(job: &mut Job, target: Target, body: WriteBody) -> Done {
@@ -59,15 +59,13 @@ pub(super) async fn write(job: &mut Job, target: Target, body: WriteBody) -> Don
             answered(job, known.as_ref(), &path, response, prefer, told).await
         }
         Reply::Elsewhere(elsewhere) => {
-            if matches!(target, Target::Cross(_)) {
-                put_cross(&mut job.head);
-            }
-            let set = match target {
-                Target::New(sites) => sites,
-                Target::Cross(cross) => cross.sites,
-                Target::Set(_) => known.map(|known| known.sites).unwrap_or_default(),
+            let remainder = match &target {
+                Target::Set { .. } => {
+                    Remainder::accept_known(known.map(|known| known.sites).unwrap_or_default())
+                }
+                target => Remainder::accept(target),
             };
-            take_over(job, &set, elsewhere, body).await
+            take_over(job, &remainder, elsewhere, body).await
         }
         Reply::Failed {
             problem,
@@ -172,7 +170,7 @@ async fn answered(
 }
 
 /// Nothing executed here: the nearest other site of the set takes the write.
-async fn take_over(job: &mut Job, set: &[SiteName], elsewhere: Elsewhere, body: WriteBody) -> Done {
+async fn take_over(job: &mut Job, remainder: &Remainder, elsewhere: Elsewhere, body: WriteBody) -> Done {
     let Elsewhere { mut sites, problem } = elsewhere;
     let here = Visit::failed(job.here(), Outcome::NotExecuted, problem.code.as_str());
     sites.retain(|site| site != job.here());
@@ -187,7 +185,8 @@ async fn take_over(job: &mut Job, set: &[SiteName], elsewhere: Elsewhere, body: 
             return Done::refused(job.here(), problem);
         }
     };
-    let mut done = hand_over(job, set, sites, body).await;
+    let to = nearest(job, sites);
+    let mut done = hand_over(job, remainder, to, body).await;
     if done.certainly_not_executed() {
         done.answer = Answer::Problem(problem);
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use cheops_plan::{
     Chunks, Coordinator, Known, Pending, Presence, Reply, Spooling, Standing, Told, Write, WriteBody,
 };
-use cheops_types::{Code, Problem, SiteName, Visit};
+use cheops_types::{Code, NameVerdict, Problem, SiteName, Span, SpanForm, Unreserved, Visit, headers};
 
 use super::sites::site;
 
@@ -32,6 +32,8 @@ struct Gate {
 struct State {
     sets: Vec<(String, String, Known)>,
     writes: Vec<Write>,
+    /// What is answered where no reply is left.
+    usual: Option<fn() -> Reply>,
     replies: VecDeque<Reply>,
     spooled: Vec<Bytes>,
 }
@@ -53,6 +55,24 @@ impl Fake {
         };
         let set = (service.to_owned(), kind.to_owned(), known);
         self.state.lock().unwrap().sets.push(set);
+    }
+
+    /// The same for a set that spans its sites.
+    pub(crate) fn know_span(&self, service: &str, kind: &str, meta: &str, sites: &[&str], form: SpanForm) {
+        self.know(service, kind, meta, Some(meta), sites);
+        let span = Span {
+            form,
+            order: sites.iter().map(|name| site(name)).collect(),
+            unreserved: Unreserved::Refuse,
+        };
+        if let Some((_, _, known)) = self.state.lock().unwrap().sets.last_mut() {
+            known.span = Some(span.into());
+        }
+    }
+
+    /// Every write is answered like this, unless a reply was given for it.
+    pub(crate) fn reply_always(&self, reply: fn() -> Reply) {
+        self.state.lock().unwrap().usual = Some(reply);
     }
 
     /// Makes the next look for this id wait: it is told when somebody does, and the other end lets it go on.
@@ -124,7 +144,9 @@ impl Coordinator for Fake {
     fn write(&self, write: Write) -> Pending<Reply> {
         let mut state = self.state.lock().unwrap();
         state.writes.push(write);
-        let reply = state.replies.pop_front().expect("the test gives a reply");
+        let usual = state.usual.map(|usual| usual());
+        let reply = state.replies.pop_front().or(usual);
+        let reply = reply.expect("the test gives a reply");
         Box::pin(std::future::ready(reply))
     }
 
@@ -140,6 +162,7 @@ impl Coordinator for Fake {
         let answer = match path {
             "echo" => Ok(Bytes::from([from.as_bytes(), b": ", &body].concat())),
             "messages" => Ok(Bytes::new()),
+            headers::NAMES => Ok(serde_json::to_vec(&NameVerdict::Granted).unwrap().into()),
             _ => Err(Problem::new(Code::BadRequest, "no such path")),
         };
         Box::pin(std::future::ready(answer))

@@ -105,7 +105,7 @@ fn what_the_glue_describes_below_a_replica_is_no_part_of_it() {
         a.replication.reply(answered(200, &[], "{}", told(Vec::new())));
         assert_eq!(a.send(head, "").status, 200);
         let writes = a.replication.take_writes();
-        assert_eq!(writes[0].target, Target::Set("9001".into()), "{head}");
+        assert_eq!(writes[0].target, Target::set("9001".into()), "{head}");
     }
 }
 

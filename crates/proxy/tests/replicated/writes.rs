@@ -56,7 +56,7 @@ fn a_change_by_either_id_becomes_an_operation() {
         let [write] = &a.replication.take_writes()[..] else {
             panic!("one write");
         };
-        assert_eq!(write.target, Target::Set("m".into()));
+        assert_eq!(write.target, Target::set("m".into()));
         assert_eq!((write.kind.as_str(), write.scope.as_str()), ("/orders", ""));
         assert_eq!(
             (write.method.as_str(), write.path.as_str()),
@@ -104,7 +104,7 @@ fn an_action_below_a_replica_is_a_write_to_it() {
     a.replication.reply(answered(200, &[], "{}", told(visits())));
     assert_eq!(a.send("POST /orders/m/ship\nx-scope: A: a", "").status, 200);
     let writes = a.replication.take_writes();
-    assert_eq!(writes[0].target, Target::Set("m".into()));
+    assert_eq!(writes[0].target, Target::set("m".into()));
     assert_eq!(
         (writes[0].kind.as_str(), writes[0].scope.as_str()),
         ("/orders", "A: a")
@@ -125,7 +125,7 @@ fn a_create_under_and_makes_a_set_where_it_is_listed() {
     );
     assert_eq!(answer.header("preference-applied"), Some("wait=5"));
     let writes = a.replication.take_writes();
-    assert_eq!(writes[0].target, Target::New(vec![site("a"), site("b")]));
+    assert_eq!(writes[0].target, Target::new(vec![site("a"), site("b")]));
     assert_eq!(
         (writes[0].scope.as_str(), writes[0].prefer.wait_s),
         ("A: a & b", Some(5))
@@ -158,7 +158,7 @@ fn a_site_that_is_not_listed_hands_it_over() {
     assert_eq!((receipt.plan, &receipt.sites), (PlanKind::Replicate, &b_first));
     assert_eq!((receipt.set.as_deref(), receipt.held), (Some("m"), Some(1)));
     let writes = b.replication.take_writes();
-    assert_eq!(writes[0].target, Target::New(vec![site("b"), site("c")]));
+    assert_eq!(writes[0].target, Target::new(vec![site("b"), site("c")]));
     assert!(a.replication.take_writes().is_empty() && c.replication.take_writes().is_empty());
 }
 
@@ -171,7 +171,7 @@ fn a_change_under_and_finds_a_site_that_knows_the_set() {
     // Site b does not know it, says that nothing executed, and so c is asked.
     let answer = a.send("PATCH /orders/m\nx-scope: b & c", "{}");
     assert_eq!(answer.status, 200, "{answer:?}");
-    assert_eq!(c.replication.take_writes()[0].target, Target::Set("m".into()));
+    assert_eq!(c.replication.take_writes()[0].target, Target::set("m".into()));
     let unknown = a.send("PATCH /orders/x\nx-scope: b & c", "{}");
     assert_eq!(unknown.status, 404);
     assert!(unknown.body.contains("unknown_replica_set"), "{}", unknown.body);

@@ -23,6 +23,16 @@ pub(super) fn print(receipt: &Receipt) -> String {
     if !receipt.workflow.is_empty() {
         print_visits(&mut out, "workflow", &receipt.workflow);
     }
+    if !receipt.unused.is_empty() {
+        out.push_str(", unused=(");
+        for (i, service) in receipt.unused.iter().enumerate() {
+            if i > 0 {
+                out.push(' ');
+            }
+            print_string(&mut out, service);
+        }
+        out.push(')');
+    }
     if let Some(operation) = &receipt.operation {
         out.push_str(", operation=");
         print_string(&mut out, operation);
@@ -86,29 +96,23 @@ pub(super) fn parse(text: &str) -> Result<Receipt, InvalidReceipt> {
     loop {
         reader.spaces();
         let key = reader.token()?;
-        let known = matches!(
-            key,
-            "plan" | "complete" | "sites" | "workflow" | "operation" | "set" | "held"
-        );
-        if !known {
-            return reader.fail("an unknown key");
-        }
         reader.expect(b'=', "`=` is missing")?;
         match key {
             "plan" => {
-                let token = reader.token()?;
-                let Some(kind) = PlanKind::from_token(token) else {
-                    return reader.fail("an unknown plan");
-                };
-                receipt.plan = kind;
+                // A newer agent may call its plan something else; what happened is in the sites.
+                let kind = PlanKind::from_token(reader.token()?);
+                receipt.plan = kind.unwrap_or(receipt.plan);
                 has_plan = true;
             }
             "complete" => receipt.complete = reader.boolean()?,
-            "sites" => receipt.sites = reader.visits()?,
-            "workflow" => receipt.workflow = reader.visits()?,
+            "sites" => receipt.sites = reader.list(Reader::visit)?,
+            "workflow" => receipt.workflow = reader.list(Reader::visit)?,
             "set" => receipt.set = Some(reader.string()?),
             "held" => receipt.held = Some(reader.number()?),
-            _ => receipt.operation = Some(reader.string()?),
+            "unused" => receipt.unused = reader.list(Reader::service)?,
+            "operation" => receipt.operation = Some(reader.string()?),
+            // What a newer agent says besides.
+            _ => reader.value()?,
         }
         reader.spaces();
         if reader.peek().is_none() {
@@ -203,16 +207,54 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn visits(&mut self) -> Result<Vec<Visit>, InvalidReceipt> {
+    fn list<T>(
+        &mut self,
+        item: impl Fn(&mut Self) -> Result<T, InvalidReceipt>,
+    ) -> Result<Vec<T>, InvalidReceipt> {
         self.expect(b'(', "`(` is missing")?;
-        let mut visits = Vec::new();
+        let mut items = Vec::new();
         loop {
             self.spaces();
             if self.peek() == Some(b')') {
                 self.at += 1;
-                return Ok(visits);
+                return Ok(items);
             }
-            visits.push(self.visit()?);
+            items.push(item(self)?);
+        }
+    }
+
+    fn service(&mut self) -> Result<ServiceName, InvalidReceipt> {
+        let name = self.string()?;
+        ServiceName::new(&name).or_else(|_| self.fail("a wrong service name"))
+    }
+
+    /// Reads over a value of any kind: an item, or a list of items, with parameters.
+    fn value(&mut self) -> Result<(), InvalidReceipt> {
+        if self.peek() == Some(b'(') {
+            self.list(|reader| reader.item().and_then(|()| reader.parameters()))?;
+        } else {
+            self.item()?;
+        }
+        self.parameters()
+    }
+
+    fn parameters(&mut self) -> Result<(), InvalidReceipt> {
+        while self.peek() == Some(b';') {
+            self.at += 1;
+            self.token()?;
+            if self.peek() == Some(b'=') {
+                self.at += 1;
+                self.item()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn item(&mut self) -> Result<(), InvalidReceipt> {
+        match self.peek() {
+            Some(b'"') => self.string().map(drop),
+            Some(b'?') => self.boolean().map(drop),
+            _ => self.token().map(drop),
         }
     }
 
@@ -234,24 +276,16 @@ impl<'a> Reader<'a> {
             let key = self.token()?;
             self.expect(b'=', "`=` is missing")?;
             match key {
-                "service" => {
-                    let name = self.string()?;
-                    let Ok(name) = ServiceName::new(&name) else {
-                        return self.fail("a wrong service name");
-                    };
-                    visit.service = Some(name);
-                }
+                "service" => visit.service = Some(self.service()?),
+                // An outcome that only a newer agent knows is not known here.
                 "outcome" => {
-                    let token = self.token()?;
-                    let Some(outcome) = Outcome::from_token(token) else {
-                        return self.fail("an unknown outcome");
-                    };
-                    visit.outcome = outcome;
+                    let outcome = Outcome::from_token(self.token()?);
+                    visit.outcome = outcome.unwrap_or(Outcome::Unknown);
                 }
                 "status" => visit.status = Some(self.number()?),
                 "error" => visit.error = Some(self.string()?),
                 "items" => visit.items = Some(self.number()?),
-                _ => return self.fail("an unknown parameter"),
+                _ => self.item()?,
             }
         }
         Ok(visit)
@@ -307,11 +341,34 @@ mod tests {
     }
 
     #[test]
+    fn what_a_newer_agent_says_besides_is_read_over() {
+        let known = r#"plan=forward, sites=("rome";outcome=executed;status=200)"#;
+        let newer = r#"cost=12;unit="ms", plan=forward, via=("a";x "b";y=?1), sites=("rome";outcome=executed;took=3;status=200)"#;
+        assert_eq!(Receipt::parse(newer), Receipt::parse(known));
+        // What happened is not guessed.
+        let strange =
+            Receipt::parse(r#"plan=teleport, sites=("rome";outcome=half-done;status=200)"#).unwrap();
+        assert_eq!(strange.sites[0].outcome, Outcome::Unknown);
+    }
+
+    #[test]
+    fn services_that_no_call_reached_read_back() {
+        let mut receipt = Receipt::new(PlanKind::Local, vec![Visit::executed(&site("paris"), 200)]);
+        receipt.unused = ["B", "C"].map(|name| ServiceName::new(name).unwrap()).to_vec();
+        let text = receipt.to_header();
+        assert_eq!(
+            text,
+            r#"plan=local, sites=("paris";outcome=executed;status=200), unused=("B" "C")"#
+        );
+        assert_eq!(Receipt::parse(&text), Ok(receipt));
+    }
+
+    #[test]
     fn refuses_what_is_not_a_receipt() {
         for text in [
             "",
             "plan",
-            "plan=x",
+            "plan=",
             "sites=()",
             "plan=local, sites=(",
             "plan=local, sites=(\"a",

@@ -89,7 +89,7 @@ impl Source for Replicating {
         Fake.metrics()
     }
 
-    fn explain(&self, request: &ExplainRequest) -> Result<Explanation, Problem> {
+    fn explain(&self, request: &ExplainRequest) -> Result<Explained, Problem> {
         Fake.explain(request)
     }
 

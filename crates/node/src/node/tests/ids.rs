@@ -51,7 +51,7 @@ async fn an_integer_that_a_set_has_or_had_is_not_drawn_again() {
     let second = made(&mut site1, NewId::Integer(part), "2").await;
     assert_ne!(first, second);
 
-    let delete = lab::write("DELETE", "/orders/1", Target::Set(first.as_str().into()));
+    let delete = lab::write("DELETE", "/orders/1", Target::set(first.as_str().into()));
     let reply = tokio::spawn(site1.node.write(delete));
     let (_, execution) = site1.execution().await;
     site1.answer(&first, &execution, 204, None);

@@ -216,11 +216,11 @@ pub(super) fn write(method: &str, path: &str, target: Target) -> Write {
 
 pub(super) fn create() -> Write {
     let sites = ["site1", "site2"].map(site).to_vec();
-    write("POST", "/orders", Target::New(sites))
+    write("POST", "/orders", Target::new(sites))
 }
 
 pub(super) fn put(meta: &str) -> Write {
-    write("PUT", &format!("/orders/{meta}"), Target::Set(Arc::from(meta)))
+    write("PUT", &format!("/orders/{meta}"), Target::set(Arc::from(meta)))
 }
 
 pub(super) fn answered(reply: Reply) -> (u16, Told) {

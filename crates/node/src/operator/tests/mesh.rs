@@ -100,7 +100,7 @@ impl Mesh {
 
     /// A new order over some sites, once all of them have it; its meta-id.
     pub(super) async fn order(&self, sites: &[&str], body: &Value) -> String {
-        let target = Target::New(sites.iter().map(|site| name(site)).collect());
+        let target = Target::new(sites.iter().map(|site| name(site)).collect());
         let reply = self.write(sites[0], write(target, "POST", "/orders", body)).await;
         let Reply::Answered {
             status: 201, told, ..
@@ -117,7 +117,7 @@ impl Mesh {
 
     /// Changes an order through a site.
     pub(super) async fn change(&self, site: &str, meta: &str, method: &str, body: &Value) -> Reply {
-        let target = Target::Set(Arc::from(meta));
+        let target = Target::set(Arc::from(meta));
         self.write(site, write(target, method, &format!("/orders/{meta}"), body))
             .await
     }

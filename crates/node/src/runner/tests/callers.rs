@@ -361,7 +361,7 @@ fn write(headers: &[(&str, &'static str)]) -> Write {
         headers: headers.collect(),
         body: WriteBody::Inline(Bytes::new()),
         scope: String::new(),
-        target: Target::Set("m".into()),
+        target: Target::set("m".into()),
         prefer: Prefer::default(),
     }
 }

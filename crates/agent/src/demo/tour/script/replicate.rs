@@ -24,6 +24,7 @@ struct Pump {
 
 pub(super) async fn play(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     let pump = create(stage).await?;
+    ask_first(stage, &pump).await?;
     update(stage, &pump).await?;
     write_on_both_sides(stage, &pump).await?;
     look_at_the_conflict(stage, &pump).await?;
@@ -32,6 +33,27 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> anyhow::Result<()> {
 
 fn admin(stage: &Stage<'_>, site: usize) -> String {
     stage.map.sites[site].admin.display().to_string()
+}
+
+/// What a request would do is asked with the request itself.
+async fn ask_first(stage: &mut Stage<'_>, pump: &Pump) -> anyhow::Result<()> {
+    stage.step(
+        "Asked before it is sent",
+        "No scope, and yet it would go to all replicas. Nothing of it runs.",
+    );
+    let call = Call::patch(pump.b2, &pump.path, r#"{"price":7}"#).header("Cheops-Explain", "plan");
+    let plan = format!("replicate({})", pump.id);
+    stage
+        .expect(&call, |check| {
+            check.status(200).member("/plan", plan.clone()).no_receipt()
+        })
+        .await?;
+    stage
+        .expect(&Call::get(pump.b2, &pump.path), |check| {
+            check.status(200).member("/price", 5)
+        })
+        .await?;
+    Ok(())
 }
 
 async fn create(stage: &mut Stage<'_>) -> anyhow::Result<Pump> {

@@ -1,0 +1,167 @@
+//! What is known of a request before anything is decided: cheap to find out, and without effects.
+
+mod concern;
+mod explained;
+
+use cheops_glue::ContextFree;
+use cheops_plan::{Caller, Decided, Plan, Remainder, Silent, Tell, Wish};
+use cheops_scope::Scope;
+use cheops_types::{Problem, ServiceName};
+use http::{HeaderMap, Method, request};
+
+use crate::{Shared, World, WorldView, core::Core, job::Job, replicated};
+pub(crate) use concern::concerns;
+pub use explained::{ExplainAsk, Explained, explain_request};
+
+const CHANGES_NOTHING: &str = "it changes nothing";
+
+/// A request's head, as far as a decision depends on it.
+#[derive(Clone, Copy)]
+pub(crate) struct Asking<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) shared: &'a Shared,
+    pub(crate) service: &'a ServiceName,
+    pub(crate) method: &'a Method,
+    pub(crate) path: &'a str,
+    pub(crate) query: Option<&'a str>,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) caller: Caller,
+    /// Whether another agent has reserved the name of what it makes.
+    pub(crate) is_named: bool,
+}
+
+/// What else is known of it: who wants what.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanting<'a> {
+    pub(crate) wish: Wish<'a>,
+    pub(crate) is_placed: bool,
+    pub(crate) is_inside_replica: bool,
+    /// Whether it wants to switch protocols.
+    pub(crate) switches: bool,
+    /// Why it belongs to no workflow, if it does not: replication has nothing to do with it then.
+    pub(crate) context_free: Option<&'static str>,
+}
+
+impl<'a> Wanting<'a> {
+    pub(crate) fn scope(service: &ServiceName, scope: Option<&'a Scope>) -> Self {
+        Self {
+            wish: Wish::Scope(scope),
+            is_placed: scope.is_some_and(|scope| scope.loc_of(service).is_some()),
+            is_inside_replica: false,
+            switches: false,
+            context_free: None,
+        }
+    }
+}
+
+/// Why a request belongs to no workflow.
+pub(crate) fn why_context_free(rule: &ContextFree) -> &'static str {
+    match rule.workflow {
+        Some(_) => "it belongs to no workflow but the one whose credential it is about",
+        None => "it belongs to no workflow",
+    }
+}
+
+impl<'a> Asking<'a> {
+    /// What an agent, a service or a user asks of a service of this site.
+    pub(crate) fn of(
+        core: &'a Core,
+        service: &'a ServiceName,
+        head: &'a request::Parts,
+        caller: Caller,
+    ) -> Self {
+        Self {
+            world: &core.world,
+            shared: &core.shared,
+            service,
+            method: &head.method,
+            path: head.uri.path(),
+            query: head.uri.query(),
+            headers: &head.headers,
+            caller,
+            is_named: false,
+        }
+    }
+
+    /// Decides what happens, and tells why.
+    pub(crate) fn decide<T: Tell>(&self, wanting: &Wanting<'_>, tell: &mut T) -> Decided {
+        let profile = &self.world.profile;
+        let identity = profile.identify(self.service, self.method.as_str(), self.path);
+        let is_effect_free = || {
+            !identity.verb.is_read() && profile.is_effect_free(self.service, self.method.as_str(), self.path)
+        };
+        let one_site = wanting
+            .context_free
+            .or_else(|| is_effect_free().then_some(CHANGES_NOTHING));
+        let request = cheops_plan::Request {
+            service: self.service,
+            verb: identity.verb,
+            caller: self.caller,
+            wish: wanting.wish,
+            is_placed: wanting.is_placed,
+            one_site,
+            is_get: *self.method == Method::GET,
+            is_stream: profile.is_stream(self.service, self.path, self.query),
+            is_watchable: identity.list.is_some_and(|list| list.watch.is_some()),
+            switches: wanting.switches,
+            is_inside_replica: wanting.is_inside_replica,
+        };
+        let view = WorldView::new(self.world, self.shared.distances.load_full());
+        let look = |wants_sites| match wanting.context_free {
+            Some(_) => Ok(None),
+            None => self.concern(wants_sites, one_site.is_some()),
+        };
+        cheops_plan::decide(&request, &view, look, tell)
+    }
+}
+
+/// Decides what happens to a request. What it was decided by stays with the request.
+pub(crate) fn decide(job: &mut Job, remainder: Option<&Remainder>, switches: bool) -> Result<Plan, Problem> {
+    let decided = decide_and_tell(job, remainder, switches, None, &mut Silent);
+    job.answer_ids = replicated::AnswerIds::of(&decided, job.caller);
+    job.concern = decided.concern;
+    decided.plan
+}
+
+/// The same decision with its reasons, and nothing else.
+pub(crate) fn explain(job: &Job, switches: bool, context_free: Option<&'static str>) -> Explained {
+    let mut reasons = Vec::new();
+    let decided = decide_and_tell(job, None, switches, context_free, &mut reasons);
+    let uri = &job.head.uri;
+    Explained::new(
+        &job.service.name,
+        (
+            job.head.method.as_str(),
+            uri.path_and_query().map_or("/", |path| path.as_str()),
+        ),
+        job.verb,
+        job.carried().map(|carried| carried.text.clone()),
+        decided.plan,
+        reasons,
+    )
+}
+
+fn decide_and_tell<T: Tell>(
+    job: &Job,
+    remainder: Option<&Remainder>,
+    switches: bool,
+    context_free: Option<&'static str>,
+    tell: &mut T,
+) -> Decided {
+    let wish = match remainder {
+        Some(remainder) => Wish::Peer(remainder),
+        None => Wish::Scope(job.carried().map(|carried| &carried.scope)),
+    };
+    let wanting = Wanting {
+        wish,
+        is_placed: job.is_placed(),
+        is_inside_replica: job.is_inside_replica(),
+        switches,
+        context_free,
+    };
+    let asking = Asking {
+        is_named: remainder.is_some_and(|remainder| remainder.is_named),
+        ..Asking::of(&job.core, &job.service.name, &job.head, job.caller)
+    };
+    asking.decide(&wanting, tell)
+}

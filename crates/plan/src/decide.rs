@@ -77,8 +77,8 @@ struct Case<'a, V: ?Sized, T> {
 
 impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
     fn without_replication(&mut self) -> Result<Plan, Problem> {
-        let detail = match &self.asked {
-            Asked::Plan(plan) => return Ok(plan.clone()),
+        let detail = match &mut self.asked {
+            Asked::Plan(plan) => return Ok(std::mem::replace(plan, Plan::Local)),
             Asked::Replicas { .. } => "replication (`&` on a write)",
             Asked::Span(_) => "spanning sites (`%`)",
         };

@@ -201,7 +201,7 @@ fn at_once(
     let asking = Asking::of(core, &service.name, head, Caller::User);
     let wanting = Wanting {
         context_free: Some(why_context_free(rule)),
-        ..Wanting::scope(&service.name, Some(scope))
+        ..Wanting::scope(&asking, Some(scope))
     };
     asking.decide(&wanting, &mut Silent).plan
 }

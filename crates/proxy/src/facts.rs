@@ -6,7 +6,7 @@ mod explained;
 use cheops_glue::ContextFree;
 use cheops_plan::{Caller, Decided, Plan, Remainder, Silent, Tell, Wish};
 use cheops_scope::Scope;
-use cheops_types::{Problem, ServiceName};
+use cheops_types::{Problem, ServiceName, VerbClass};
 use http::{HeaderMap, Method, request};
 
 use crate::{Shared, World, WorldView, core::Core, job::Job, replicated};
@@ -33,6 +33,9 @@ pub(crate) struct Asking<'a> {
 /// What else is known of it: who wants what.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanting<'a> {
+    pub(crate) verb: VerbClass,
+    /// Whether endless answers of several sites can be made one.
+    pub(crate) is_watchable: bool,
     pub(crate) wish: Wish<'a>,
     pub(crate) is_placed: bool,
     pub(crate) is_inside_replica: bool,
@@ -43,8 +46,14 @@ pub(crate) struct Wanting<'a> {
 }
 
 impl<'a> Wanting<'a> {
-    pub(crate) fn scope(service: &ServiceName, scope: Option<&'a Scope>) -> Self {
+    pub(crate) fn scope(asking: &Asking<'_>, scope: Option<&'a Scope>) -> Self {
+        let Asking { world, service, .. } = *asking;
+        let identity = world
+            .profile
+            .identify(service, asking.method.as_str(), asking.path);
         Self {
+            verb: identity.verb,
+            is_watchable: identity.list.is_some_and(|list| list.watch.is_some()),
             wish: Wish::Scope(scope),
             is_placed: scope.is_some_and(|scope| scope.loc_of(service).is_some()),
             is_inside_replica: false,
@@ -86,30 +95,29 @@ impl<'a> Asking<'a> {
     /// Decides what happens, and tells why.
     pub(crate) fn decide<T: Tell>(&self, wanting: &Wanting<'_>, tell: &mut T) -> Decided {
         let profile = &self.world.profile;
-        let identity = profile.identify(self.service, self.method.as_str(), self.path);
-        let is_effect_free = || {
-            !identity.verb.is_read() && profile.is_effect_free(self.service, self.method.as_str(), self.path)
-        };
+        let Wanting { verb, .. } = *wanting;
+        let is_effect_free =
+            || !verb.is_read() && profile.is_effect_free(self.service, self.method.as_str(), self.path);
         let one_site = wanting
             .context_free
             .or_else(|| is_effect_free().then_some(CHANGES_NOTHING));
         let request = cheops_plan::Request {
             service: self.service,
-            verb: identity.verb,
+            verb,
             caller: self.caller,
             wish: wanting.wish,
             is_placed: wanting.is_placed,
             one_site,
             is_get: *self.method == Method::GET,
             is_stream: profile.is_stream(self.service, self.path, self.query),
-            is_watchable: identity.list.is_some_and(|list| list.watch.is_some()),
+            is_watchable: wanting.is_watchable,
             switches: wanting.switches,
             is_inside_replica: wanting.is_inside_replica,
         };
         let view = WorldView::new(self.world, self.shared.distances.load_full());
         let look = |wants_sites| match wanting.context_free {
             Some(_) => Ok(None),
-            None => self.concern(wants_sites, one_site.is_some()),
+            None => self.concern(verb, wants_sites, one_site.is_some()),
         };
         cheops_plan::decide(&request, &view, look, tell)
     }
@@ -153,6 +161,8 @@ fn decide_and_tell<T: Tell>(
         None => Wish::Scope(job.carried().map(|carried| &carried.scope)),
     };
     let wanting = Wanting {
+        verb: job.verb,
+        is_watchable: job.list.as_ref().is_some_and(|list| list.watch.is_some()),
         wish,
         is_placed: job.is_placed(),
         is_inside_replica: job.is_inside_replica(),

@@ -243,7 +243,7 @@ fn an_answer_that_was_dropped_comes_when_its_site_can_reach_the_other_one() {
         world.mute("b", true);
         let path = format!("/orders/{}", order.set);
         let change = |n| {
-            let target = Target::Set(order.set.clone());
+            let target = Target::set(order.set.clone());
             let body = json!({ "n": n });
             write("A", "order", target, ("PATCH", &path), &body)
         };

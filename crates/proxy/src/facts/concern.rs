@@ -2,7 +2,7 @@
 
 use cheops_glue::{Address, Effect};
 use cheops_plan::{Caller, Concern, Container, Known, Presence, Standing};
-use cheops_types::Problem;
+use cheops_types::{Problem, VerbClass};
 use http::header::CONTENT_TYPE;
 
 use super::Asking;
@@ -73,6 +73,7 @@ impl Asking<'_> {
     /// Finds out what replication has to do with a request; mostly nothing.
     pub(super) fn concern(
         &self,
+        verb: VerbClass,
         wants_sites: bool,
         is_effect_free: bool,
     ) -> Result<Option<Concern>, Problem> {
@@ -83,14 +84,14 @@ impl Asking<'_> {
         if wants_sites {
             replicated::check_path_of_set(self)?;
         }
-        let mut concern = self.about(is_effect_free);
+        let mut concern = self.about(verb, is_effect_free);
         self.find_set(&mut concern, is_effect_free)?;
-        concern.container = self.container()?;
+        concern.container = self.container(verb)?;
         Ok(Some(concern))
     }
 
     /// What the path, the method and the preferences say.
-    fn about(&self, is_effect_free: bool) -> Concern {
+    fn about(&self, verb: VerbClass, is_effect_free: bool) -> Concern {
         let profile = &self.world.profile;
         let address = profile.address(self.service, self.path);
         let (weights, unreserved) = replicated::preferred_span(self.headers);
@@ -108,9 +109,6 @@ impl Asking<'_> {
             unreserved,
         };
         let Some(address) = address else {
-            let verb = profile
-                .identify(self.service, self.method.as_str(), self.path)
-                .verb;
             let effect = if verb.is_read() {
                 Effect::Read
             } else {
@@ -177,16 +175,11 @@ impl Asking<'_> {
     /// The innermost container that spans sites and that the path lies in. Services of a site, and agents of other
     /// sites that have planned already, mean what is here; but what an agent makes that is no part of the container, and
     /// so knows nothing about it, has no name yet.
-    fn container(&self) -> Result<Option<Container>, Problem> {
+    fn container(&self, verb: VerbClass) -> Result<Option<Container>, Problem> {
         let profile = &self.world.profile;
-        let verb = || {
-            profile
-                .identify(self.service, self.method.as_str(), self.path)
-                .verb
-        };
         let is_meant = match self.caller {
             Caller::User => true,
-            Caller::Peer => !self.is_named && !verb().is_read(),
+            Caller::Peer => !self.is_named && !verb.is_read(),
             Caller::Service => false,
         };
         let Some(coordinator) = self.shared.replication().filter(|_| is_meant) else {

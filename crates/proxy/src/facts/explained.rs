@@ -125,10 +125,10 @@ pub fn explain_request(shared: &Shared, ask: &ExplainAsk<'_>) -> Result<Explaine
     let rule = world.profile.context_free(service, ask.method, path);
     let wanting = Wanting {
         context_free: rule.map(why_context_free),
-        ..Wanting::scope(service, scope.as_ref())
+        ..Wanting::scope(&asking, scope.as_ref())
     };
     let plan = replicated::check_path(&asking).and_then(|()| asking.decide(&wanting, &mut notes).plan);
-    let verb = world.profile.identify(service, ask.method, path).verb;
+    let verb = wanting.verb;
     let scope = scope.map(|scope| scope.to_string());
     Ok(Explained::new(
         service,

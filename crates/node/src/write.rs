@@ -96,7 +96,12 @@ async fn attempt(core: &Core, write: &Write, drafted: Drafted, payload: &mut Opt
     if let Some(problem) = stage.failed {
         return not_executed(problem);
     }
-    let Some(answer) = stage.answer else {
+    // Whoever asked not to wait is answered alike, however quick the application was.
+    let is_promised = prefer.respond_async && stage.recorded;
+    let answer = stage
+        .answer
+        .filter(|answer| !is_promised || matches!(answer, Answer::NotHere(_) | Answer::Gone));
+    let Some(answer) = answer else {
         return accepted_for_later(stage.told);
     };
     let told = stage.told.unwrap_or_else(|| told::nothing(&MetaId::new("")));

@@ -336,7 +336,7 @@ impl ConfigArg {
             .map(Path::to_owned)
             .ok_or_else(|| {
                 BadInput(format!(
-                    "no configuration: there is no {}; name one with -c, or begin with `cheops config example > {}`",
+                    "no configuration: there is no {}; name one with -c, or the socket of a running agent with --admin or CHEOPS_ADMIN (the demo prints its own), or begin with `cheops config example > {}`",
                     CONFIG_PATHS.join(" and no "),
                     CONFIG_PATHS[0]
                 ))

@@ -11,7 +11,7 @@
 mod container;
 mod replica;
 
-pub use replica::unavailable;
+pub use replica::{cannot_span, unavailable};
 
 use cheops_types::{Code, Consistency, Problem, SiteName};
 
@@ -119,12 +119,14 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
                 "a connection that switches protocols goes to one site; name one, or several with `;` or `|`",
             ));
         }
-        if is_stream && !is_watchable && plan.gathers() {
-            return Err(not_available(
-                "an answer that does not end cannot be gathered from several sites yet: name one site in the scope, and ask once for each; nothing executed",
-            ));
+        if !is_stream || is_watchable {
+            return Ok(plan);
         }
-        Ok(plan)
+        plan.without_gathers().ok_or_else(|| {
+            not_available(
+                "an answer that does not end cannot be gathered from several sites yet: name one site in the scope, and ask once for each; nothing executed",
+            )
+        })
     }
 
     fn here(&self) -> &SiteName {

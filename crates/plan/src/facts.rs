@@ -73,6 +73,8 @@ pub struct Concern {
     pub is_own: bool,
     /// What it lies in, if that spans sites.
     pub container: Option<Container>,
+    /// Whether such a resource can be divided, or contain others.
+    pub can_span: bool,
     /// How the caller wants something new to span sites.
     pub weights: Vec<(SiteName, u32)>,
     pub unreserved: Unreserved,

@@ -23,7 +23,7 @@ pub use asked::Asked;
 pub use coordinator::{
     Chunks, Coordinator, Elsewhere, Known, Pending, Prefer, Reply, Spooling, Standing, Told, Write, WriteBody,
 };
-pub use decide::{Decided, decide, unavailable};
+pub use decide::{Decided, cannot_span, decide, unavailable};
 pub use explain::{Silent, Tell};
 pub use facts::{Caller, Concern, Container, Request, Wish};
 pub use nearness::nearest_first;

@@ -102,7 +102,7 @@ impl Plan {
         }
     }
 
-    /// Whether some site of the plan may be asked, and all of them are `true`.
+    /// Whether something holds for every other site that the plan may ask. The sites of a known set are not part of it.
     pub fn all_sites(&self, holds: &mut impl FnMut(&SiteName) -> bool) -> bool {
         match self {
             Self::Local => true,
@@ -115,7 +115,10 @@ impl Plan {
             | Self::Whole(sites)
             | Self::HandOver { to: sites, .. } => sites.iter().all(holds),
             Self::Accept(target) => target.sites().iter().all(holds),
-            Self::Make(make) => make.place.sites().iter().chain(&make.unless_at).all(holds),
+            Self::Make(make) => {
+                let sites = make.place.sites().iter().chain(&make.unless_at);
+                sites.chain([&make.prime]).all(holds)
+            }
         }
     }
 
@@ -132,12 +135,20 @@ impl Plan {
         }
     }
 
-    /// Whether a part of it asks several sites for one answer.
-    pub(crate) fn gathers(&self) -> bool {
+    /// What is left of it where several sites cannot give one answer; none: nothing.
+    pub(crate) fn without_gathers(self) -> Option<Self> {
+        let left = |members: Vec<Self>, make: fn(Vec<Self>) -> Self| {
+            let mut members: Vec<_> = members.into_iter().filter_map(Self::without_gathers).collect();
+            match members.len() {
+                0 | 1 => members.pop(),
+                _ => Some(make(members)),
+            }
+        };
         match self {
-            Self::Gather(_) => true,
-            Self::Fallback(members) | Self::FirstOf(members) => members.iter().any(Self::gathers),
-            _ => false,
+            Self::Gather(_) => None,
+            Self::Fallback(members) => left(members, Self::Fallback),
+            Self::FirstOf(members) => left(members, Self::FirstOf),
+            plan => Some(plan),
         }
     }
 }

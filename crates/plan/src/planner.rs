@@ -3,7 +3,9 @@
 use cheops_scope::{Loc, LocKind, Operator, Radius};
 use cheops_types::{Code, Consistency, Problem, SiteName, VerbClass};
 
-use crate::{Plan, Request, Tell, View, Wish, asked::Asked, decide, explain::reasons, nearness::Nearness};
+use crate::{
+    Plan, Remainder, Request, Tell, View, Wish, asked::Asked, decide, explain::reasons, nearness::Nearness,
+};
 
 /// What a request asks for: by its scope, or by what is left of another agent's plan. A scope that was not checked is read
 /// as far as it means something and refused otherwise.
@@ -13,7 +15,7 @@ pub fn asked<V: View + ?Sized, T: Tell>(
     tell: &mut T,
 ) -> Result<Asked, Problem> {
     let scope = match request.wish {
-        Wish::Peer(remainder) => return Ok(remainder.asked()),
+        Wish::Peer(remainder) => return of_peer(remainder, request.verb, view),
         Wish::Scope(scope) => scope,
     };
     let Request { service, verb, .. } = *request;
@@ -31,6 +33,28 @@ pub fn asked<V: View + ?Sized, T: Tell>(
     }
     reasons(service, verb, scope, view, tell);
     asked
+}
+
+/// What another agent has left to this one. It has planned already: a read is for this site, and the sites of a write are
+/// known ones, each once.
+fn of_peer<V: View + ?Sized>(remainder: &Remainder, verb: VerbClass, view: &V) -> Result<Asked, Problem> {
+    let asked = remainder.asked();
+    let sites = match &asked {
+        Asked::Replicas { sites, .. } | Asked::Span(sites) => sites,
+        Asked::Plan(_) => return Ok(asked),
+    };
+    if verb.is_read() {
+        return Ok(Plan::Local.into());
+    }
+    let is_strange =
+        |(place, site): (usize, &SiteName)| view.site(site).is_none() || sites[..place].contains(site);
+    if sites.len() > view.sites().len() || sites.iter().enumerate().any(is_strange) {
+        return Err(Problem::new(
+            Code::BadRequest,
+            "the plan of another agent names a site that is not known here, or one twice; nothing executed",
+        ));
+    }
+    Ok(asked)
 }
 
 struct Planner<'a, V: ?Sized> {

@@ -80,7 +80,7 @@ impl Remainder {
         if parts.next() != Some(VERSION) {
             return Err(wrong("it is of another version"));
         }
-        let (mut remainder, mut consistency) = (Self::default(), Consistency::Eventual);
+        let (mut remainder, mut is_strong) = (Self::default(), false);
         for part in parts {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
             let sites = || {
@@ -88,16 +88,21 @@ impl Remainder {
                 sites.map_err(|_| wrong("a site has no name"))
             };
             match key {
-                "replicas" => remainder.sites = Some(Sites::Replicas(sites()?, consistency)),
+                "replicas" | "span" if remainder.sites.is_some() => {
+                    return Err(wrong("it is for two things"));
+                }
+                "replicas" => remainder.sites = Some(Sites::Replicas(sites()?, Consistency::Eventual)),
                 "span" => remainder.sites = Some(Sites::Span(sites()?)),
-                "!strong" => consistency = Consistency::Strong,
+                "!strong" => is_strong = true,
                 "named" => remainder.is_named = true,
                 _ if key.starts_with('!') => return Err(wrong("it asks for what this agent does not know")),
                 _ => {}
             }
         }
-        if let Some(Sites::Replicas(_, wanted)) = &mut remainder.sites {
-            *wanted = consistency;
+        match &mut remainder.sites {
+            Some(Sites::Replicas(_, consistency)) if is_strong => *consistency = Consistency::Strong,
+            _ if is_strong => return Err(wrong("only replicas can be strong")),
+            _ => {}
         }
         Ok(remainder)
     }
@@ -126,6 +131,7 @@ impl fmt::Display for Remainder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Cross;
 
     fn sites(names: &[&str]) -> Vec<SiteName> {
         names.iter().map(|name| SiteName::new(name).unwrap()).collect()
@@ -150,6 +156,12 @@ mod tests {
             &Remainder::accept(&strong).named(),
             "1;replicas=a,b;!strong;named",
         );
+        let span = Target::Cross(Cross {
+            sites: sites(&["b", "a"]),
+            weights: Vec::new(),
+            unreserved: cheops_types::Unreserved::Refuse,
+        });
+        check(&Remainder::accept(&span), "1;span=b,a");
     }
 
     #[test]
@@ -163,6 +175,9 @@ mod tests {
             "1;!quorum=2;replicas=a,b",
             "1;replicas=",
             "1;span=a b",
+            "1;span=a,b;!strong",
+            "1;!strong",
+            "1;span=a,b;replicas=a,b",
         ] {
             assert_eq!(
                 Remainder::parse(text).unwrap_err().code,

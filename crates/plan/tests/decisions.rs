@@ -7,7 +7,7 @@ mod request;
 
 use cheops_glue::Effect;
 use cheops_plan::{
-    Caller, Concern, Container, Known, Remainder, Request, Silent, Standing, Target, Wish, decide,
+    Caller, Concern, Container, Cross, Known, Remainder, Request, Silent, Standing, Target, Wish, decide,
 };
 use cheops_scope::{ParseLimits, read};
 use cheops_types::{ServiceName, SiteName, Span, SpanForm, Unreserved, VerbClass};
@@ -59,6 +59,7 @@ fn nothing() -> Concern {
         has_references: false,
         is_own: false,
         container: None,
+        can_span: true,
         weights: Vec::new(),
         unreserved: Unreserved::Refuse,
     }
@@ -223,6 +224,10 @@ fn a_new_set_is_made_at_one_of_its_sites() {
         .by_peer(left(&["b", "a"]))
         .is("replicate[b, a]");
     Asking::create("").by_peer(left(&["b", "c"])).is("bad_request");
+    // What cannot be divided and contains nothing does not span.
+    Asking::create("b % a")
+        .with(|concern| concern.can_span = false)
+        .is("set_refused");
     let strong = Target::New {
         sites: sites(&["a", "b"]),
         consistency: cheops_types::Consistency::Strong,
@@ -230,6 +235,25 @@ fn a_new_set_is_made_at_one_of_its_sites() {
     Asking::create("")
         .by_peer(Remainder::accept(&strong))
         .is("not_available");
+}
+
+/// It has planned already, and is not believed further than that.
+#[test]
+fn what_another_agent_leaves_is_for_this_site() {
+    let span = |names: &[&str]| {
+        Remainder::accept(&Target::Cross(Cross {
+            sites: sites(names),
+            weights: Vec::new(),
+            unreserved: Unreserved::Refuse,
+        }))
+    };
+    Asking::read("").by_peer(span(&["b", "c"])).is("local");
+    Asking::list("").by_peer(left(&["b", "c"])).is("local");
+    Asking::write("").by_peer(span(&["b", "c"])).is("bad_request");
+    Asking::create("").by_peer(span(&["b", "a"])).is("cross[b, a]");
+    for strange in [&["a", "a"][..], &["a", "z"], &["a", "b", "c", "a"]] {
+        Asking::create("").by_peer(left(strange)).is("bad_request");
+    }
 }
 
 #[test]
@@ -320,10 +344,6 @@ fn what_is_new_in_a_container_gets_its_name_first() {
     Asking::upsert("b")
         .within()
         .is("owner[b] or make at b, its name reserved at b");
-    // What another agent has named already is only made.
-    Asking::create("")
-        .by_peer(Remainder::default().named())
-        .is("local");
 }
 
 #[test]
@@ -340,7 +360,7 @@ fn an_answer_without_an_end_is_gathered_only_if_it_can_be_watched() {
         asking.changed(|request| (request.verb, request.is_stream) = (VerbClass::ReadCollection, true))
     };
     endless(Asking::list("b & c")).is("not_available");
-    endless(Asking::list("a ; (b & c)")).is("not_available");
+    endless(Asking::list("a ; (b & c)")).is("local");
     let watched = |request: &mut Request<'_>| {
         (request.verb, request.is_stream, request.is_watchable) = (VerbClass::ReadCollection, true, true);
     };

@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use cheops_net::{Body, Bulk, Expired, SendError, SendErrorKind};
-use cheops_types::{Code, Limit, Outcome, Problem, SiteName, Visit, headers};
+use cheops_types::{Code, Limit, Outcome, Problem, ServiceName, SiteName, Visit, headers};
 use http::{HeaderName, HeaderValue, Request, Response, request};
 use http_body::Body as _;
 
@@ -19,6 +19,10 @@ pub(crate) enum Answer {
     Response(Response<Body>),
     Problem(Problem),
 }
+
+/// Services that a scope names in vain, as another agent has told; it travels with that one's answer.
+#[derive(Clone)]
+pub(crate) struct Unused(pub(crate) Vec<ServiceName>);
 
 /// One site's answer to one request.
 pub(crate) struct Attempt {
@@ -198,6 +202,9 @@ pub(crate) fn answered_at(site: &SiteName, mut response: Response<Body>) -> Atte
         Some(receipt) => {
             if let Some(told) = replicated::told_by(&receipt) {
                 response.extensions_mut().insert(told);
+            }
+            if !receipt.unused.is_empty() {
+                response.extensions_mut().insert(Unused(receipt.unused));
             }
             let visit = receipt.sites.into_iter().find(|visit| visit.site == *site);
             (visit, receipt.workflow)

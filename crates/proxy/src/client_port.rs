@@ -5,7 +5,7 @@ use std::{pin::pin, rc::Rc, sync::Arc};
 use cheops_glue::Carrier;
 use cheops_net::{Body, Connection, Expired, SendError};
 use cheops_scope::{ParseLimits, read};
-use cheops_types::{Code, Limit, Outcome, Problem, ServiceName, VerbClass, headers};
+use cheops_types::{Code, Limit, Outcome, PlanKind, Problem, ServiceName, VerbClass, headers};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, request};
 use hyper::body::Incoming;
 
@@ -14,7 +14,7 @@ use crate::{
     core::{Core, Service},
     correlation::{Carried, Found},
     discovery::Question,
-    execute,
+    execute::{self, Done},
     facts::{self, Asking},
     head::{self, Facts},
     identity::Sender,
@@ -61,6 +61,9 @@ pub(crate) fn handle(
             Ok(None) => plain(core, connection, service, head, facts, incoming, None).await,
             Ok(Some(flow)) => {
                 core.counters.add(Counted::Scoped);
+                if connection.tag.role == Role::Internal && matches!(flow, Flow::Begins(_)) {
+                    core.shared.correlation.note_passed_scope();
+                }
                 Box::pin(planned(core, connection, service, head, facts, incoming, flow)).await
             }
             Err(problem) => core.refuse(&problem),
@@ -101,10 +104,7 @@ fn find_flow(
         (carried, Some(workflow)) if carried.scope == workflow.carried.scope => {
             Ok(Some(Flow::Joins(workflow)))
         }
-        (carried, _) => {
-            correlation.note_passed_scope();
-            Ok(Some(Flow::Begins(carried)))
-        }
+        (carried, _) => Ok(Some(Flow::Begins(carried))),
     }
 }
 
@@ -182,7 +182,11 @@ async fn planned(
     };
     let plan = match facts::decide(&mut job, None, wish.is_some()) {
         Ok(plan) => plan,
-        Err(problem) => return core.refuse(&problem),
+        // The workflow that it belongs to is told, too.
+        Err(problem) => {
+            let refused = Done::refused(job.here(), problem);
+            return execute::finish(&job, PlanKind::Local, refused);
+        }
     };
     match wish {
         Some(wish) => tunnel::scoped(job, plan, wish, connection.hold()).await,
@@ -204,18 +208,25 @@ fn explained(
         let detail = "`Cheops-Explain` has one value: `plan`; nothing executed";
         return core.refuse(&Problem::new(Code::BadRequest, detail));
     }
-    let rule = core
-        .world
-        .profile
-        .context_free(&service.name, head.method.as_str(), head.uri.path());
-    let context_free = rule.map(facts::why_context_free);
+    let profile = &core.world.profile;
+    if let Some(rule) = profile.context_free(&service.name, head.method.as_str(), head.uri.path()) {
+        strip_users_keys(core, connection.tag.role, &mut head.headers, facts);
+        let plan = context_free::plan(core, connection.tag.role, service, &head, facts, rule);
+        return answer::json(&facts::explain_context_free(
+            &service.name,
+            profile,
+            &head,
+            plan,
+            rule,
+        ));
+    }
     let flow = find_flow(core, connection.tag.role, service, &mut head.headers, facts);
     let ready = flow.and_then(|flow| {
         let flow = flow.unwrap_or(Flow::Alone);
         job(core, connection, service, head, facts, incoming, flow)
     });
     match ready {
-        Ok((job, wish)) => answer::json(&facts::explain(&job, wish.is_some(), context_free)),
+        Ok((job, wish)) => answer::json(&facts::explain(&job, wish.is_some())),
         Err(problem) => core.refuse(&problem),
     }
 }
@@ -239,6 +250,8 @@ pub(crate) fn job(
     let mut job = Job::new(core.clone(), service.clone(), head, flow, caller);
     job.client = connection.client();
     job.is_tls = connection.is_tls;
+    // With one address for both, a user's scope cannot be told from one that a service passes on.
+    job.tells_unused = connection.tag.role == Role::Public;
     Ok((job, wish))
 }
 

@@ -98,6 +98,19 @@ async fn answered(
     execute::finish(job, plan.kind(), done)
 }
 
+/// What would happen to the request.
+pub(crate) fn plan(
+    core: &Core,
+    role: Role,
+    service: &Service,
+    head: &request::Parts,
+    facts: Facts,
+    rule: &ContextFree,
+) -> Result<Plan, Problem> {
+    let found = find(core, role, service, head, facts, rule)?;
+    Ok(found.map_or(Plan::Local, |(_, plan)| plan))
+}
+
 /// Where the request goes, and on whose behalf; none when it is plain.
 fn find(
     core: &Core,

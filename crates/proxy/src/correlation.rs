@@ -47,7 +47,7 @@ pub struct Correlation {
     /// Keys of workflows in the table that are to be saved.
     unsaved: Mutex<HashSet<u128>>,
     has_unsaved: Notify,
-    /// Whether a service has passed on a scope without a key: then nobody can say of a call to which workflow it belongs.
+    /// Whether a service has brought a scope with a call: then nobody can say of such a call to which workflow it belongs.
     passes_scopes: AtomicBool,
     start: Instant,
 }
@@ -66,7 +66,7 @@ impl Correlation {
         }
     }
 
-    /// A service has passed on a scope and no key.
+    /// A service has brought a scope with its call.
     pub(crate) fn note_passed_scope(&self) {
         self.passes_scopes.store(true, Ordering::Relaxed);
     }

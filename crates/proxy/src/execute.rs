@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 
 use crate::{
     Counted, answer,
-    attempt::{Answer, Attempt},
+    attempt::{Answer, Attempt, Unused},
     gather, head,
     job::{Caller, Job},
     order,
@@ -170,9 +170,11 @@ pub(crate) fn finish(job: &Job, plan: PlanKind, done: Done) -> Response<Body> {
         workflow,
         ..Receipt::new(plan, visits)
     };
-    match response.extensions_mut().remove::<Told>() {
-        Some(told) => tell(&mut receipt, told),
-        None => receipt.unused = job.unused(&receipt),
+    if let Some(told) = response.extensions_mut().remove::<Told>() {
+        tell(&mut receipt, told);
+    } else {
+        let elsewhere = response.extensions_mut().remove::<Unused>();
+        receipt.unused = elsewhere.map_or_else(|| job.unused(&receipt), |unused| unused.0);
     }
     if job.caller == Caller::Peer
         && let Some(places) = response.extensions_mut().remove::<Places>()

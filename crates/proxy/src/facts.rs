@@ -3,10 +3,10 @@
 mod concern;
 mod explained;
 
-use cheops_glue::ContextFree;
+use cheops_glue::{ContextFree, Profile};
 use cheops_plan::{Caller, Decided, Plan, Remainder, Silent, Tell, Wish};
 use cheops_scope::Scope;
-use cheops_types::{Problem, ServiceName, VerbClass};
+use cheops_types::{Problem, ServiceName, VerbClass, headers};
 use http::{HeaderMap, Method, request};
 
 use crate::{Shared, World, WorldView, core::Core, job::Job, replicated};
@@ -32,6 +32,7 @@ pub(crate) struct Asking<'a> {
 
 /// What else is known of it: who wants what.
 #[derive(Clone, Copy)]
+#[allow(clippy::struct_excessive_bools)] // each is one fact about the request
 pub(crate) struct Wanting<'a> {
     pub(crate) verb: VerbClass,
     /// Whether endless answers of several sites can be made one.
@@ -125,16 +126,16 @@ impl<'a> Asking<'a> {
 
 /// Decides what happens to a request. What it was decided by stays with the request.
 pub(crate) fn decide(job: &mut Job, remainder: Option<&Remainder>, switches: bool) -> Result<Plan, Problem> {
-    let decided = decide_and_tell(job, remainder, switches, None, &mut Silent);
+    let decided = decide_and_tell(job, remainder, switches, &mut Silent);
     job.answer_ids = replicated::AnswerIds::of(&decided, job.caller);
     job.concern = decided.concern;
     decided.plan
 }
 
 /// The same decision with its reasons, and nothing else.
-pub(crate) fn explain(job: &Job, switches: bool, context_free: Option<&'static str>) -> Explained {
+pub(crate) fn explain(job: &Job, switches: bool) -> Explained {
     let mut reasons = Vec::new();
-    let decided = decide_and_tell(job, None, switches, context_free, &mut reasons);
+    let decided = decide_and_tell(job, None, switches, &mut reasons);
     let uri = &job.head.uri;
     Explained::new(
         &job.service.name,
@@ -149,11 +150,39 @@ pub(crate) fn explain(job: &Job, switches: bool, context_free: Option<&'static s
     )
 }
 
+/// The same for a request that belongs to no workflow.
+pub(crate) fn explain_context_free(
+    service: &ServiceName,
+    profile: &Profile,
+    head: &request::Parts,
+    plan: Result<Plan, Problem>,
+    rule: &ContextFree,
+) -> Explained {
+    let (method, uri) = (head.method.as_str(), &head.uri);
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let verb = profile.identify(service, method, uri.path()).verb;
+    let scope = head
+        .headers
+        .get(headers::SCOPE)
+        .and_then(|value| value.to_str().ok());
+    let reasons = vec![format!(
+        "{}: one site is enough, this one unless a scope names others",
+        why_context_free(rule)
+    )];
+    Explained::new(
+        service,
+        (method, path),
+        verb,
+        scope.map(str::to_owned),
+        plan,
+        reasons,
+    )
+}
+
 fn decide_and_tell<T: Tell>(
     job: &Job,
     remainder: Option<&Remainder>,
     switches: bool,
-    context_free: Option<&'static str>,
     tell: &mut T,
 ) -> Decided {
     let wish = match remainder {
@@ -167,7 +196,7 @@ fn decide_and_tell<T: Tell>(
         is_placed: job.is_placed(),
         is_inside_replica: job.is_inside_replica(),
         switches,
-        context_free,
+        context_free: None,
     };
     let asking = Asking {
         is_named: remainder.is_some_and(|remainder| remainder.is_named),

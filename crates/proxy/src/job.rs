@@ -20,8 +20,9 @@ use crate::{
 };
 pub(crate) use cheops_plan::Caller;
 
-/// The status of an answer behind which the service goes on.
+/// The statuses of answers behind which the service goes on.
 const ACCEPTED: u16 = 202;
+const SWITCHED: u16 = 101;
 
 /// The workflow that a request belongs to.
 pub(crate) enum Flow {
@@ -49,6 +50,10 @@ pub(crate) struct Job {
     /// What replication has to do with the request; mostly nothing.
     pub(crate) concern: Option<Concern>,
     pub(crate) answer_ids: AnswerIds,
+    /// Whether its scope is its caller's own, and what that names in vain can be told.
+    pub(crate) tells_unused: bool,
+    /// Whether the name of what it makes is reserved.
+    pub(crate) is_reserved: bool,
     flow: Flow,
     begun: OnceCell<Arc<Workflow>>,
     /// How often each site was asked.
@@ -79,6 +84,8 @@ impl Job {
             is_tls: false,
             concern: None,
             answer_ids: AnswerIds::Local,
+            tells_unused: caller == Caller::Peer,
+            is_reserved: false,
             flow,
             begun: OnceCell::new(),
             asked: RefCell::default(),
@@ -196,15 +203,18 @@ impl Job {
     }
 
     /// The services that this request's own scope names and that no call of its workflow has reached: an application that
-    /// passes nothing on is noticed. Not where the service goes on behind its answer, nor where nothing has executed, nor
-    /// where services pass on the scope itself, so that their calls are workflows of their own.
+    /// passes nothing on is noticed. The site says so whose service has executed, unless that goes on behind its answer, or
+    /// services there pass on the scope itself, so that their calls are workflows of their own.
     pub(crate) fn unused(&self, receipt: &Receipt) -> Vec<ServiceName> {
         let Flow::Begins(carried) = &self.flow else {
             return Vec::new();
         };
-        let has_executed =
-            |visit: &Visit| visit.outcome == Outcome::Executed && visit.status != Some(ACCEPTED);
-        let is_told = self.caller == Caller::User && !self.core.shared.correlation.passes_scopes();
+        // Behind these answers the service goes on.
+        let is_over = |status: Option<u16>| !matches!(status, Some(SWITCHED | ACCEPTED));
+        let has_executed = |visit: &Visit| {
+            visit.site == *self.here() && visit.outcome == Outcome::Executed && is_over(visit.status)
+        };
+        let is_told = self.tells_unused && !self.core.shared.correlation.passes_scopes();
         if !is_told || !receipt.sites.iter().any(has_executed) {
             return Vec::new();
         }

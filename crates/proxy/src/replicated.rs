@@ -114,6 +114,7 @@ pub(crate) async fn bytes(job: &Job, body: Body) -> Result<Bytes, Problem> {
 
 /// Makes a resource of several sites, here or at one of them.
 pub(crate) async fn make(job: &mut Job, target: Target, body: Bytes) -> Done {
+    job.is_reserved = true;
     if target.sites().contains(job.here()) {
         return write::write(job, target, WriteBody::Inline(body)).await;
     }

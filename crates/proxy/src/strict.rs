@@ -14,12 +14,7 @@ use crate::head::Facts;
 
 /// Refuses a head that somebody behind this agent could read otherwise.
 pub(crate) fn check(head: &request::Parts, facts: Facts) -> Result<(), Problem> {
-    if head.method == Method::TRACE {
-        return Err(Problem::new(
-            Code::MethodRefused,
-            "TRACE would send back what the agent adds to a request; it is not passed on",
-        ));
-    }
+    check_method(&head.method)?;
     if facts.framing_alias {
         return Err(bad(
             "a header that reads like `Content-Length` or `Transfer-Encoding` with `_` for `-` has two readings",
@@ -27,6 +22,16 @@ pub(crate) fn check(head: &request::Parts, facts: Facts) -> Result<(), Problem> 
     }
     if facts.length {
         check_length(&head.headers)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn check_method(method: &Method) -> Result<(), Problem> {
+    if *method == Method::TRACE {
+        return Err(Problem::new(
+            Code::MethodRefused,
+            "TRACE would send back what the agent adds to a request; it is not passed on",
+        ));
     }
     Ok(())
 }

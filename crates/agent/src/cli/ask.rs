@@ -118,7 +118,8 @@ pub(super) fn explain(admin: Option<&Path>, args: ExplainArgs) -> anyhow::Result
     let client = client(admin, &args.ask)?;
     let request = ExplainRequest {
         service: args.service,
-        method: args.method,
+        // As curl does not: a method in small letters is another one, and nobody means that.
+        method: args.method.to_ascii_uppercase(),
         path: args.path,
         content_type: args.content_type,
         scope: args.scope,

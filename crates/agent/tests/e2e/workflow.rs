@@ -71,6 +71,32 @@ async fn a_workflow_ends_where_the_application_passes_nothing_on() {
 
 /// The application passes on `traceparent` and nothing else.
 #[tokio::test]
+async fn a_call_that_is_refused_is_told_and_not_called_unused() {
+    let mesh = Mesh::of(2).start().await;
+    let answer = get(mesh.a(1), "/hello").scope("B: strong(site1 & site2)").await;
+    let receipt = answer.receipt();
+    let [called] = &receipt.workflow[..] else {
+        panic!("{receipt:?}");
+    };
+    assert_eq!(called.service.as_deref(), Some("B"));
+    assert_eq!(called.error.as_deref(), Some("not_available"));
+    assert!(receipt.unused.is_empty(), "{receipt:?}");
+}
+
+#[tokio::test]
+async fn the_site_that_executes_tells_what_a_scope_names_in_vain() {
+    let mesh = Mesh::of(2).carry("none".parse().unwrap()).start().await;
+    let answer = get(mesh.a(1), "/hello").scope("A: site2, B: site1").await.is(200);
+    assert_eq!(answer.outcomes(), "site2=executed");
+    assert_eq!(answer.receipt().unused.len(), 1, "{:?}", answer.receipt());
+    // Where a service passes on the scope itself, nobody can tell, and nobody is alarmed.
+    let mesh = Mesh::of(2).carry("x-scope".parse().unwrap()).start().await;
+    let answer = get(mesh.a(1), "/hello").scope("A: site2, B: site1").await.is(200);
+    assert_eq!(answer.text(), "A says hello, B answers: from site 1");
+    assert!(answer.receipt().unused.is_empty(), "{:?}", answer.receipt());
+}
+
+#[tokio::test]
 async fn a_thousand_workflows_never_see_each_others_scope() {
     const WORKFLOWS: usize = 1000;
     const CONNECTIONS: usize = 4;

@@ -16,11 +16,7 @@ impl Reading<'_> {
         } else if rules.is_container() {
             SpanForm::Container
         } else {
-            let detail = format!(
-                "a `{}` can neither be divided nor contain others, so it cannot span sites with `%`: use `&` for a replica at each site, or name one site; nothing executed",
-                rules.name()
-            );
-            return Err(Problem::new(Code::SetRefused, detail).at(&self.core.site));
+            return Err(cheops_plan::cannot_span(rules.name()).at(&self.core.site));
         };
         Ok(Span {
             form,

@@ -6,7 +6,7 @@
 use cheops_glue::Effect;
 use cheops_types::{Code, Problem, SiteName, VerbClass};
 
-use super::{Case, check_consistency, not_available};
+use super::{Case, check_consistency, not_available, replica::check_span};
 use crate::{Caller, Concern, Container, Make, Place, Plan, Tell, View, asked::Asked};
 
 impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
@@ -34,6 +34,13 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
                 format!("it lies in a container that spans {sites}")
             });
         }
+        if let Some(Plan::Make(Make { prime, .. })) = &plan
+            && !self.view.is_up(prime)
+        {
+            self.tell.say(|| {
+                format!("{prime} gives its names away and does not answer: the name may not be had now")
+            });
+        }
         Ok(plan)
     }
 
@@ -51,7 +58,8 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
         let is_list = self.request.verb == VerbClass::ReadCollection;
         let is_for_one = self.request.is_stream || concern.effect == Effect::Free || self.request.switches;
         match (is_list, concern.is_item) {
-            (true, _) if self.request.switches => Some(Plan::Owner(sites)),
+            // Nobody joins several sites' connections: this one shows its own part.
+            (true, _) if self.request.switches => Some(Plan::Local),
             (false, true) if is_for_one => Some(Plan::Owner(sites)),
             (true, _) | (false, true) => Some(Plan::Gather(sites)),
             (false, false) => None,
@@ -100,7 +108,10 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
                 check_consistency(*consistency)?;
                 Place::Sites(self.target(sites, concern))
             }
-            Asked::Span(sites) => Place::Sites(self.target(sites, concern)),
+            Asked::Span(sites) => {
+                check_span(concern)?;
+                Place::Sites(self.target(sites, concern))
+            }
             Asked::Plan(_) => {
                 return Err(not_available(
                     "a name is reserved for one place: name one site, or several joined by `&` or `%`; nothing executed",

@@ -63,7 +63,17 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
     /// None: the application says that there is nothing any more.
     fn read_known(&mut self, known: &Known) -> Result<Option<Plan>, Problem> {
         if known.local.is_some() {
-            self.tell.say(|| "this site has a replica of it".to_owned());
+            self.tell.say(|| {
+                let what = if known.span.is_some() {
+                    "its part"
+                } else {
+                    "a replica"
+                };
+                format!(
+                    "this site has {what} of it, which answers for all of {}",
+                    names(&known.sites)
+                )
+            });
             return Ok(Some(Plan::Local));
         }
         let others = known.sites.iter().filter(|site| *site != self.here());
@@ -97,7 +107,10 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
         }
         self.tell.say(|| {
             let sites = names(&known.sites);
-            format!("it is a replica set of {sites}: the write goes to all of them, whatever the scope")
+            match known.span {
+                None => format!("it is a replica set of {sites}: the write goes to all of them, whatever the scope"),
+                Some(_) => format!("it is one resource that spans {sites}: the write is for the whole of it, whatever the scope"),
+            }
         });
         Ok(Plan::Accept(Target::Set {
             meta: known.meta.clone(),
@@ -119,6 +132,15 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
             ));
         }
         let makes = is_create || concern.is_upsert;
+        if spans && !makes && self.is_from_peer() {
+            return Err(Problem::new(
+                Code::BadRequest,
+                "another agent finds the owner of a resource itself; nothing executed",
+            ));
+        }
+        if spans && makes {
+            check_span(concern)?;
+        }
         if spans && !makes {
             self.tell
                 .say(|| "it is at one of the sites: whoever has it changes it".to_owned());
@@ -163,6 +185,21 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
             Asked::Plan(_) => Target::new(sites.to_vec()),
         }
     }
+}
+
+/// Refuses `%` for something that can neither be divided nor contain others.
+pub(super) fn check_span(concern: &Concern) -> Result<(), Problem> {
+    match &concern.kind {
+        Some(kind) if !concern.can_span => Err(cannot_span(kind)),
+        _ => Ok(()),
+    }
+}
+
+pub fn cannot_span(kind: &str) -> Problem {
+    let detail = format!(
+        "a `{kind}` can neither be divided nor contain others, so it cannot span sites with `%`: use `&` for a replica at each site, or name one site; nothing executed"
+    );
+    Problem::new(Code::SetRefused, detail)
 }
 
 /// Another site has a replica, and this one has none yet.

@@ -87,7 +87,8 @@ impl Workflow {
     pub(crate) fn note(&self, visits: impl IntoIterator<Item = Visit>) {
         let mut steps = lock(&self.steps);
         for visit in visits {
-            if steps.len() < STEPS_MAX {
+            // Beyond that only services that were not called before.
+            if steps.len() < STEPS_MAX || !steps.iter().any(|step| step.service == visit.service) {
                 steps.push(visit);
             }
         }

@@ -167,7 +167,12 @@ async fn in_own_words(job: &mut Job, owner: &SiteName, body: Body) -> Result<Bod
             let rules = address.rules();
             rules.is_watched()
         });
-    if list != Some(true) || body.is_end_stream() || !is_json(&job.head.headers) {
+    // Only who watches a container's sites at once has a version of all of them.
+    let is_contained = job
+        .concern
+        .as_ref()
+        .is_some_and(|concern| concern.container.is_some());
+    if list != Some(true) || !is_contained || body.is_end_stream() || !is_json(&job.head.headers) {
         return Ok(body);
     }
     let bytes = replicated::bytes(job, body).await?;

@@ -105,6 +105,7 @@ impl Asking<'_> {
             has_references: false,
             is_own: false,
             container: None,
+            can_span: false,
             weights,
             unreserved,
         };
@@ -128,6 +129,7 @@ impl Asking<'_> {
             is_item,
             is_document,
             has_references: is_document && has_related(&self.shared.presence, &address),
+            can_span: address.rules().is_divisible() || address.rules().is_container(),
             kind: Some(address.kind.into_owned()),
             ..nothing
         }

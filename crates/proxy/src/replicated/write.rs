@@ -65,6 +65,11 @@ pub(super) async fn write(job: &mut Job, target: Target, body: WriteBody) -> Don
                 }
                 target => Remainder::accept(target),
             };
+            let remainder = if job.is_reserved {
+                remainder.named()
+            } else {
+                remainder
+            };
             take_over(job, &remainder, elsewhere, body).await
         }
         Reply::Failed {

@@ -441,7 +441,8 @@ fn the_operator_is_told_the_same() {
         ("PATCH", "/items/m1", "", "replicate(m1)"),
         ("GET", "/items/m3", "", "forward(b)"),
         ("PUT", "/items/m1", "a % b", "replicate(m1)"),
-        ("POST", "/items", "a % b", "cross[a, b]"),
+        ("POST", "/items", "a % b", "refuse(set_refused)"),
+        ("POST", "/crews", "a % b", "cross[a, b]"),
         ("POST", "/rooms/r1/boxes", "", "make at a, its name reserved at b"),
         ("GET", "/crews/w1", "", "whole[a, b]"),
         ("POST", "/items", "strong(a & b)", "refuse(not_available)"),
@@ -465,6 +466,15 @@ fn the_operator_is_told_the_same() {
             "{method} {path} {scope}"
         );
     }
+    let trace = cheops_proxy::ExplainAsk {
+        service: "A",
+        method: "TRACE",
+        path: "/items",
+        content_type: None,
+        scope: "",
+    };
+    let told = cheops_proxy::explain_request(&mesh[0].shared, &trace).unwrap();
+    assert_eq!(told.plan, "refuse(method_refused)");
     let wrong = mesh[0].send("GET /items\ncheops-explain: everything", "");
     assert_eq!((wrong.status, wrong.code().as_str()), (400, "bad_request"));
 }

@@ -86,6 +86,19 @@ fn print_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
+/// What this agent knows of a receipt, and of a visit in it.
+const KEYS: [&str; 8] = [
+    "plan",
+    "complete",
+    "sites",
+    "workflow",
+    "unused",
+    "operation",
+    "set",
+    "held",
+];
+const PARAMETERS: [&str; 5] = ["service", "outcome", "status", "error", "items"];
+
 pub(super) fn parse(text: &str) -> Result<Receipt, InvalidReceipt> {
     let mut reader = Reader {
         text: text.as_bytes(),
@@ -96,7 +109,9 @@ pub(super) fn parse(text: &str) -> Result<Receipt, InvalidReceipt> {
     loop {
         reader.spaces();
         let key = reader.token()?;
-        reader.expect(b'=', "`=` is missing")?;
+        if KEYS.contains(&key) {
+            reader.expect(b'=', "`=` is missing")?;
+        }
         match key {
             "plan" => {
                 // A newer agent may call its plan something else; what happened is in the sites.
@@ -112,7 +127,7 @@ pub(super) fn parse(text: &str) -> Result<Receipt, InvalidReceipt> {
             "unused" => receipt.unused = reader.list(Reader::service)?,
             "operation" => receipt.operation = Some(reader.string()?),
             // What a newer agent says besides.
-            _ => reader.value()?,
+            _ => reader.rest_of_member()?,
         }
         reader.spaces();
         if reader.peek().is_none() {
@@ -160,7 +175,7 @@ impl<'a> Reader<'a> {
         let start = self.at;
         while self
             .peek()
-            .is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+            .is_some_and(|b| b.is_ascii_alphanumeric() || b"-_.!#$%&'*+^`|~:/".contains(&b))
         {
             self.at += 1;
         }
@@ -228,8 +243,12 @@ impl<'a> Reader<'a> {
         ServiceName::new(&name).or_else(|_| self.fail("a wrong service name"))
     }
 
-    /// Reads over a value of any kind: an item, or a list of items, with parameters.
-    fn value(&mut self) -> Result<(), InvalidReceipt> {
+    /// Reads over what follows a key that is not known: nothing, an item or a list of items, with parameters.
+    fn rest_of_member(&mut self) -> Result<(), InvalidReceipt> {
+        if self.peek() != Some(b'=') {
+            return self.parameters();
+        }
+        self.at += 1;
         if self.peek() == Some(b'(') {
             self.list(|reader| reader.item().and_then(|()| reader.parameters()))?;
         } else {
@@ -242,18 +261,31 @@ impl<'a> Reader<'a> {
         while self.peek() == Some(b';') {
             self.at += 1;
             self.token()?;
-            if self.peek() == Some(b'=') {
-                self.at += 1;
-                self.item()?;
-            }
+            self.rest_of_parameter()?;
         }
         Ok(())
+    }
+
+    fn rest_of_parameter(&mut self) -> Result<(), InvalidReceipt> {
+        if self.peek() != Some(b'=') {
+            return Ok(());
+        }
+        self.at += 1;
+        self.item()
     }
 
     fn item(&mut self) -> Result<(), InvalidReceipt> {
         match self.peek() {
             Some(b'"') => self.string().map(drop),
             Some(b'?') => self.boolean().map(drop),
+            // Bytes, in base64 between colons.
+            Some(b':') => {
+                self.at += 1;
+                while self.peek().is_some_and(|b| b != b':') {
+                    self.at += 1;
+                }
+                self.expect(b':', "bytes are not closed")
+            }
             _ => self.token().map(drop),
         }
     }
@@ -274,7 +306,9 @@ impl<'a> Reader<'a> {
         while self.peek() == Some(b';') {
             self.at += 1;
             let key = self.token()?;
-            self.expect(b'=', "`=` is missing")?;
+            if PARAMETERS.contains(&key) {
+                self.expect(b'=', "`=` is missing")?;
+            }
             match key {
                 "service" => visit.service = Some(self.service()?),
                 // An outcome that only a newer agent knows is not known here.
@@ -285,7 +319,7 @@ impl<'a> Reader<'a> {
                 "status" => visit.status = Some(self.number()?),
                 "error" => visit.error = Some(self.string()?),
                 "items" => visit.items = Some(self.number()?),
-                _ => self.item()?,
+                _ => self.rest_of_parameter()?,
             }
         }
         Ok(visit)
@@ -343,7 +377,7 @@ mod tests {
     #[test]
     fn what_a_newer_agent_says_besides_is_read_over() {
         let known = r#"plan=forward, sites=("rome";outcome=executed;status=200)"#;
-        let newer = r#"cost=12;unit="ms", plan=forward, via=("a";x "b";y=?1), sites=("rome";outcome=executed;took=3;status=200)"#;
+        let newer = r#"cost=12;unit="ms", plan=forward, via=("a";x "b";y=?1), fresh, sites=("rome";outcome=executed;took=3;cached;by=:aGk=:;status=200)"#;
         assert_eq!(Receipt::parse(newer), Receipt::parse(known));
         // What happened is not guessed.
         let strange =

@@ -31,6 +31,11 @@ async fn a_container_reaches_one_more_site_and_one_less() {
         names(&mesh, 3, "/rooms/foo/boxes").await == ["one@site1"]
     })
     .await;
+    // The application may have it before its agent has heard so: until then creates there are told to try again.
+    until("the agent of site 3 knows its extent", async || {
+        mesh.site(3).ask("/v1/cross").await["resources"][0]["state"] == "ok"
+    })
+    .await;
     // Adding a site changes nothing about who gives names away.
     make(&mesh, 3, "foo", "three").await.is(201);
     make(&mesh, 3, "foo", "one").await.is(409);

@@ -74,8 +74,11 @@ pub(crate) async fn answer(core: Arc<Core>, from: SiteName, body: Bytes) -> Resu
     let posted = core.engine.post(Input::Hello { from, hello, done });
     posted.map_err(|busy| busy.problem(&core.site))?;
     let welcome = welcome.await.map_err(|_| {
-        let detail = format!("the agent of `{}` stops: try again later", core.site);
-        Problem::new(Code::ShuttingDown, detail).at(&core.site)
+        let detail = format!(
+            "the agent of `{}` stops, or cannot write its store: try again later",
+            core.site
+        );
+        Problem::new(Code::StoreBusy, detail).at(&core.site)
     })?;
     Ok(serde_json::to_vec(&welcome).unwrap_or_default().into())
 }

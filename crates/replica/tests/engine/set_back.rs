@@ -224,7 +224,9 @@ fn is_overtaken(lab: &mut Lab, at: &str) {
     for site in ["a", "b"] {
         lab.states.insert(site.to_owned(), b"as written".to_vec());
     }
-    lab.states.insert(at.to_owned(), b"overtaken".to_vec());
+    if !at.is_empty() {
+        lab.states.insert(at.to_owned(), b"overtaken".to_vec());
+    }
 }
 
 fn is_as_written(lab: &Lab) -> bool {
@@ -316,4 +318,36 @@ fn what_an_earlier_life_has_executed_on_the_replica_is_not_executed_again() {
     assert_eq!(lab.set("a").held(), lab.set("a").done());
     assert!(lab.set("a").degraded().is_none());
     assert_eq!(lab.set("a").conflicts().count(), 0, "it has all that was written");
+}
+
+/// `a` reads its replica when its store turns out to have been set back: what it reads is of before the application gets to
+/// what was asked of it.
+#[test]
+fn a_read_from_before_a_new_life_says_nothing() {
+    let mut lab = Lab::created(&["a", "b"]);
+    is_overtaken(&mut lab, "");
+    let asked = lab.step("a", Event::Check);
+    let (site, _) = lab.sites.get_mut("a").unwrap();
+    *site = site.clone().reborn(2);
+    let told = lab.step("a", Event::Wake);
+    lab.settle(told);
+    lab.settle_at("a", asked);
+    is_overtaken(&mut lab, "a");
+    lab.wait(3);
+    assert!(is_as_written(&lab), "{:?}", lab.states);
+    assert!(lab.set("a").degraded().is_none());
+}
+
+/// Only sets with something left to do are looked at after a start: the time until which the application may be at what was
+/// asked of it before must not be forgotten.
+#[test]
+fn a_set_whose_past_is_not_settled_has_something_left_to_do() {
+    let mut lab = Lab::created(&["a"]);
+    assert!(lab.set("a").is_settled(&name("a")));
+    let (site, _) = lab.sites.get_mut("a").unwrap();
+    *site = site.clone().reborn(2);
+    lab.step("a", Event::Wake);
+    assert!(!lab.set("a").is_settled(&name("a")));
+    lab.wait(3);
+    assert!(lab.set("a").is_settled(&name("a")));
 }

@@ -32,6 +32,10 @@ pub struct Site {
     /// The sites that have confirmed since the start that this store is not older than what they know.
     #[serde(default)]
     confirmed: BTreeSet<SiteName>,
+    /// The sites that have said since the start that the store was set back. Each is believed once: one that lies would else
+    /// make this site begin one life after the other.
+    #[serde(default)]
+    believed: BTreeSet<SiteName>,
     /// The last hello of each other site since this start. Not kept over a start: what was on its way to this site ends
     /// with the connections of the start that it was sent to.
     #[serde(skip)]
@@ -104,6 +108,7 @@ impl Site {
             starts: Vec::new(),
             heard: BTreeMap::new(),
             confirmed: BTreeSet::new(),
+            believed: BTreeSet::new(),
             greeted: BTreeMap::new(),
         }
     }
@@ -122,6 +127,7 @@ impl Site {
             start,
             is_new: false,
             confirmed: BTreeSet::new(),
+            believed: BTreeSet::new(),
             greeted: BTreeMap::new(),
             ..self
         }
@@ -205,6 +211,10 @@ impl Site {
         let credible = known.filter(|age| age.incarnation <= INCARNATION_MAX);
         let forgotten = credible.filter(|age| !self.remembers(*age));
         if let Some(age) = forgotten.max() {
+            if !self.believed.insert(from.clone()) {
+                // A new life has begun since that every honest site knows to be later.
+                return false;
+            }
             // One that was set back under a slow clock must not take an earlier incarnation again.
             let latest = self.incarnation.max(age.incarnation);
             self.incarnation = latest.saturating_add(1).max(now_ms);

@@ -41,12 +41,23 @@ impl Step<'_> {
             return;
         }
         self.set.is_weighed = true;
-        self.set.unsettled_ms = self.now_ms() + self.context.tuning.settle_ms;
+        self.unsettle();
         self.forget_digest();
         if self.set.degraded.is_none() {
             self.degrade(None, 0, None);
         }
         self.tell_all();
+    }
+
+    /// Gives the application time for what an earlier life of the store has asked of it. That was before this start of the
+    /// agent: a time that began in it is long enough, also if another life begins meanwhile.
+    pub(super) fn unsettle(&mut self) {
+        let start = self.site.start();
+        if self.is_unsettled() && self.set.unsettled_start == start {
+            return;
+        }
+        self.set.unsettled_ms = self.now_ms() + self.context.tuning.settle_ms;
+        self.set.unsettled_start = start;
     }
 
     /// What was read of the replica, or is being read, says nothing about what it will be: it is read and compared anew.

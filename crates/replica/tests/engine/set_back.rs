@@ -1,7 +1,8 @@
 //! Stores that were set back: a copy of the disk was put in its place.
 
 use cheops_replica::{
-    Attempt, Carried, Content, Draft, Event, Found, LocalId, Message, OpId, Recognise, Site, Token,
+    Age, Attempt, Carried, Content, Draft, Event, Found, LocalId, Message, OpId, Recognise, Site, Token,
+    Welcome,
 };
 
 use crate::lab::{Asked, Lab, name};
@@ -350,4 +351,60 @@ fn a_set_whose_past_is_not_settled_has_something_left_to_do() {
     assert!(!lab.set("a").is_settled(&name("a")));
     lab.wait(3);
     assert!(lab.set("a").is_settled(&name("a")));
+}
+
+/// `liar` says that it has heard of a greater age than the store of `a` has. True where `a` begins a new life.
+fn lies(lab: &mut Lab, liar: &str) -> bool {
+    let (site, _) = lab.sites.get_mut("a").unwrap();
+    let age = Age {
+        incarnation: site.incarnation() + 1,
+        steps: 1,
+        start: 99,
+    };
+    let welcome = Welcome {
+        start: site.start(),
+        known: vec![age],
+    };
+    site.welcomed(&name(liar), welcome, 5)
+}
+
+#[test]
+fn a_site_is_believed_once_per_start_that_the_store_was_set_back() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    assert!(lies(&mut lab, "b"));
+    let life = lab.sites["a"].0.incarnation();
+    assert!(!lies(&mut lab, "b"));
+    assert_eq!(lab.sites["a"].0.incarnation(), life);
+    assert!(!lab.sites["a"].0.has_confirmed(&name("b")));
+    assert!(lies(&mut lab, "c"));
+    let (site, _) = lab.sites.get_mut("a").unwrap();
+    *site = site.clone().started(78);
+    assert!(lies(&mut lab, "b"));
+}
+
+/// What the application may still be at was asked of it before the start, however many lives begin after it.
+#[test]
+fn a_life_that_follows_another_in_one_start_does_not_put_off_the_comparison() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    let (site, _) = lab.sites.get_mut("a").unwrap();
+    *site = site.clone().started(77);
+    let wakes_at = |lab: &mut Lab| {
+        lab.step("a", Event::Wake);
+        let set = lab.set("a");
+        ["b", "c"]
+            .iter()
+            .for_each(|other| assert!(!set.owes(&name(other))));
+        set.wake_at_ms(&name("a"), 0).unwrap()
+    };
+    assert!(lies(&mut lab, "b"));
+    let settled_ms = wakes_at(&mut lab);
+    assert_eq!(settled_ms, lab.now_ms + lab.tuning.settle_ms);
+    lab.now_ms += lab.tuning.settle_ms / 2;
+    assert!(lies(&mut lab, "c"));
+    assert_eq!(wakes_at(&mut lab), settled_ms);
+    // In another start, more may have been asked before.
+    let (site, _) = lab.sites.get_mut("a").unwrap();
+    *site = site.clone().started(78);
+    assert!(lies(&mut lab, "c"));
+    assert_eq!(wakes_at(&mut lab), lab.now_ms + lab.tuning.settle_ms);
 }

@@ -408,3 +408,20 @@ fn a_life_that_follows_another_in_one_start_does_not_put_off_the_comparison() {
     assert!(lies(&mut lab, "c"));
     assert_eq!(wakes_at(&mut lab), lab.now_ms + lab.tuning.settle_ms);
 }
+
+/// Another member knows the token of a promise, and writes something of its own under it.
+#[test]
+fn what_another_site_writes_under_the_token_of_a_promise_does_not_end_it() {
+    let mut lab = Lab::created(&["a", "b"]);
+    let (first, action) = (lab.replace(), lab.action());
+    let token = action.token;
+    lab.step("a", Event::Request(first));
+    let promised = true;
+    lab.step("a", Event::Request(Draft { promised, ..action }));
+    let other = lab.replace();
+    let shipped = lab.write("b", Draft { token, ..other });
+    let received = lab.step("a", Event::Message(shipped.sent[0].1.clone()));
+    assert_eq!(numbers(&lab, "a", token).len(), 1);
+    assert!(received.answers.is_empty());
+    assert_eq!(lab.set("a").queue().count(), 1);
+}

@@ -222,11 +222,16 @@ impl Step<'_> {
             let known = snapshot.at.includes(id) || kept.contains(id);
             !(known && conflict.cause == crate::Cause::Expelled)
         });
-        // Of the time outside only the replica and the conflicts remain.
+        // Of the time outside only the replica remains, with what it may have of an earlier life, and the conflicts.
         let mut fresh = Set::new(snapshot.record.clone(), snapshot.members.clone());
         fresh.log = std::mem::take(&mut self.set.log);
         fresh.log.clear();
         fresh.local = self.set.local.take();
+        fresh.life = self.set.life;
+        fresh.is_weighed = self.set.is_weighed;
+        fresh.is_inherited = self.set.is_inherited;
+        fresh.unsettled_ms = self.set.unsettled_ms;
+        fresh.unsettled_start = self.set.unsettled_start;
         fresh.conflicts = std::mem::take(&mut self.set.conflicts);
         fresh.conflicts_dropped = self.set.conflicts_dropped;
         *self.set = fresh;

@@ -7,6 +7,7 @@ use std::{
 
 use cheops_net::Offload;
 use cheops_plan::Presence;
+use cheops_replica::MetaId;
 use cheops_store::{SiteKey, Spool, Store};
 use cheops_types::SiteName;
 
@@ -39,6 +40,14 @@ pub(crate) struct Core {
     pub(crate) fenced: AtomicU64,
     /// Reads what long bodies mean; the cores of the callers have others to serve.
     pub(crate) offload: Offload,
+}
+
+impl Core {
+    /// A message about a set does not get to a site.
+    pub(crate) fn note_missed(&self, to: &SiteName, set: MetaId) {
+        let is_known = || self.surroundings.sites().contains(to);
+        self.missed.note(to, set, is_known);
+    }
 }
 
 impl fmt::Debug for Core {

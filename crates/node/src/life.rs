@@ -63,19 +63,26 @@ pub(crate) async fn say_hello(core: &Core, to: &SiteName) {
 
 /// Answers another site's hello.
 pub(crate) async fn answer(core: Arc<Core>, from: SiteName, body: Bytes) -> Result<Bytes, Problem> {
-    let hello = serde_json::from_slice(&body).map_err(|_| {
+    let hello: Hello = serde_json::from_slice(&body).map_err(|_| {
         let detail = format!(
             "site `{}` cannot read a hello: upgrade the older agent",
             core.site
         );
         Problem::new(Code::BadRequest, detail).at(&core.site)
     })?;
+    if let Some(objection) = hello.objection() {
+        let detail = format!("site `{}` does not take a hello with {objection}", core.site);
+        return Err(Problem::new(Code::BadRequest, detail).at(&core.site));
+    }
     let (done, welcome) = oneshot::channel();
     let posted = core.engine.post(Input::Hello { from, hello, done });
     posted.map_err(|busy| busy.problem(&core.site))?;
     let welcome = welcome.await.map_err(|_| {
-        let detail = format!("the agent of `{}` stops: try again later", core.site);
-        Problem::new(Code::ShuttingDown, detail).at(&core.site)
+        let detail = format!(
+            "the agent of `{}` stops, or cannot write its store: try again later",
+            core.site
+        );
+        Problem::new(Code::StoreBusy, detail).at(&core.site)
     })?;
     Ok(serde_json::to_vec(&welcome).unwrap_or_default().into())
 }

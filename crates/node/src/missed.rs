@@ -26,8 +26,12 @@ struct Sets {
 }
 
 impl Missed {
-    pub(crate) fn note(&self, site: &SiteName, set: MetaId) {
+    /// `is_known` says whether the configuration has the site: names that another site made up must not pile up here.
+    pub(crate) fn note(&self, site: &SiteName, set: MetaId, is_known: impl FnOnce() -> bool) {
         let mut all = self.lock();
+        if !all.contains_key(site) && !is_known() {
+            return;
+        }
         let sets = all.entry(site.clone()).or_default();
         if !sets.known.insert(set.clone()) {
             return;
@@ -60,13 +64,20 @@ mod tests {
     fn the_last_sets_of_each_site_are_kept_once() {
         let missed = Missed::default();
         for number in (0..=SETS_MAX).chain([SETS_MAX]) {
-            missed.note(&site("a"), MetaId::new(&number.to_string()));
+            missed.note(&site("a"), MetaId::new(&number.to_string()), || true);
         }
-        missed.note(&site("b"), MetaId::new("0"));
+        missed.note(&site("b"), MetaId::new("0"), || true);
         let taken = missed.take(&site("a"));
         assert_eq!(taken.len(), SETS_MAX);
         assert_eq!(taken[0], MetaId::new("1"));
         assert!(missed.take(&site("a")).is_empty());
         assert_eq!(missed.take(&site("b")), [MetaId::new("0")]);
+    }
+
+    #[test]
+    fn nothing_is_kept_of_sites_that_nobody_knows() {
+        let missed = Missed::default();
+        missed.note(&site("a"), MetaId::new("0"), || false);
+        assert!(missed.lock().is_empty());
     }
 }

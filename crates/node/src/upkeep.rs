@@ -23,7 +23,7 @@ use std::{
 };
 
 use cheops_types::SiteName;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
 pub(crate) use fold::held_hash;
 pub(crate) use ranges::{Listed, answer};
@@ -104,11 +104,7 @@ pub(crate) async fn run(core: Arc<Core>, peers: Rc<dyn Peers>, is_busy: impl Fn(
     loop {
         tokio::time::sleep(TICK).await;
         // First of all: what this site numbers depends on it.
-        for site in up_sites(&core, &*peers) {
-            if site != core.site && !core.life.has_confirmed(&site) {
-                life::say_hello(&core, &site).await;
-            }
-        }
+        say_hellos(&core, up_sites(&core, &*peers)).await;
         if core.engine.is_busy() || is_busy() {
             continue;
         }
@@ -123,6 +119,18 @@ pub(crate) async fn run(core: Arc<Core>, peers: Rc<dyn Peers>, is_busy: impl Fn(
             ranges::exchange(&core, site).await;
         }
     }
+}
+
+/// Asks all sites at once that have not confirmed the store: one that takes its time holds up none of the others.
+async fn say_hellos(core: &Arc<Core>, sites: BTreeSet<SiteName>) {
+    let mut hellos = JoinSet::new();
+    for site in sites {
+        if site != core.site && !core.life.has_confirmed(&site) {
+            let core = Arc::clone(core);
+            hellos.spawn(async move { life::say_hello(&core, &site).await });
+        }
+    }
+    hellos.join_all().await;
 }
 
 /// This site, and those that answer heartbeats.

@@ -186,6 +186,9 @@ pub struct Set {
     /// says nothing about what it will be.
     #[serde(default)]
     pub(crate) unsettled_ms: u64,
+    /// The start of the agent in which that time began.
+    #[serde(default)]
+    pub(crate) unsettled_start: u64,
     /// The replica is that of an earlier life of the store, which no state has replaced since: what this site wrote then is in it.
     #[serde(default)]
     pub(crate) is_inherited: bool,
@@ -325,6 +328,7 @@ impl Set {
             life: 0,
             is_weighed: false,
             unsettled_ms: 0,
+            unsettled_start: 0,
             is_inherited: false,
             yielded: false,
         }

@@ -32,10 +32,38 @@ pub struct Site {
     /// The sites that have confirmed since the start that this store is not older than what they know.
     #[serde(default)]
     confirmed: BTreeSet<SiteName>,
+    /// The sites that have said since the start that the store was set back. Each is believed once: one that lies would else
+    /// make this site begin one life after the other.
+    #[serde(default)]
+    believed: BTreeSet<SiteName>,
     /// The last hello of each other site since this start. Not kept over a start: what was on its way to this site ends
     /// with the connections of the start that it was sent to.
     #[serde(skip)]
-    greeted: BTreeMap<SiteName, Hello>,
+    greeted: BTreeMap<SiteName, Greeted>,
+}
+
+/// What is kept of a hello, to tell whether another one came before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Greeted {
+    age: Age,
+    /// The starts that it remembered.
+    starts: BTreeSet<u64>,
+}
+
+impl Greeted {
+    fn of(hello: &Hello) -> Self {
+        Self {
+            age: hello.age,
+            starts: hello.remembered.iter().map(|was| was.start).collect(),
+        }
+    }
+
+    /// Whether its start is certainly not before that of the other one.
+    fn follows(&self, other: &Self) -> bool {
+        let start = other.age.start;
+        let is_later = self.age.incarnation > other.age.incarnation;
+        is_later || self.age.start == start || self.starts.contains(&start)
+    }
 }
 
 /// Far beyond every clock. A site that claims more does not know better, it lies.
@@ -61,6 +89,8 @@ impl Age {
 /// Starts of another site whose ages are kept, and of this one.
 const STARTS_MAX: usize = 16;
 const OWN_STARTS_MAX: usize = 64;
+/// Starts that a hello may tell of. Another version may remember more of its own.
+const HELLO_STARTS_MAX: usize = 1_024;
 
 /// What a site that has started asks every other one, until that has answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,11 +102,13 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// Whether its start is certainly not before that of the other one.
-    fn follows(&self, other: &Self) -> bool {
-        let start = other.age.start;
-        let remembers = || self.remembered.iter().any(|was| was.start == start);
-        self.age.incarnation > other.age.incarnation || self.age.start == start || remembers()
+    /// What is wrong with a hello that no honest site can have said; none where nothing is.
+    pub fn objection(&self) -> Option<&'static str> {
+        if self.remembered.len() > HELLO_STARTS_MAX {
+            return Some("too many starts");
+        }
+        let mut ages = self.remembered.iter().chain([&self.age]);
+        ages.find_map(|age| age.objection())
     }
 }
 
@@ -104,6 +136,7 @@ impl Site {
             starts: Vec::new(),
             heard: BTreeMap::new(),
             confirmed: BTreeSet::new(),
+            believed: BTreeSet::new(),
             greeted: BTreeMap::new(),
         }
     }
@@ -122,6 +155,7 @@ impl Site {
             start,
             is_new: false,
             confirmed: BTreeSet::new(),
+            believed: BTreeSet::new(),
             greeted: BTreeMap::new(),
             ..self
         }
@@ -166,10 +200,11 @@ impl Site {
     }
 
     fn greet(&mut self, from: &SiteName, hello: &Hello) {
+        let now = Greeted::of(hello);
         let before = self.greeted.get(from);
-        if before.is_none_or(|before| hello.follows(before)) {
-            self.greeted.insert(from.clone(), hello.clone());
-        } else if before.is_some_and(|before| !before.follows(hello)) {
+        if before.is_none_or(|before| now.follows(before)) {
+            self.greeted.insert(from.clone(), now);
+        } else if before.is_some_and(|before| !before.follows(&now)) {
             // The store was set back in between, or this hello is late: nobody here can tell. If it is the start of now, it is
             // welcomed with the other one's age, and begins a new life.
             self.greeted.remove(from);
@@ -205,6 +240,10 @@ impl Site {
         let credible = known.filter(|age| age.incarnation <= INCARNATION_MAX);
         let forgotten = credible.filter(|age| !self.remembers(*age));
         if let Some(age) = forgotten.max() {
+            if !self.believed.insert(from.clone()) {
+                // A new life has begun since that every honest site knows to be later.
+                return false;
+            }
             // One that was set back under a slow clock must not take an earlier incarnation again.
             let latest = self.incarnation.max(age.incarnation);
             self.incarnation = latest.saturating_add(1).max(now_ms);

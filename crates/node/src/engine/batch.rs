@@ -57,6 +57,8 @@ pub(super) struct Ended {
     pub(super) touched: Vec<MetaId>,
     pub(super) releases: Vec<Release>,
     pub(super) dones: Vec<(Done, Result<(), Problem>)>,
+    /// Of a site that was welcomed, only what it has sent since counts. Where this is undone it must say hello again.
+    pub(super) welcomes: Vec<(oneshot::Sender<Welcome>, Welcome)>,
     /// Callers of its writes.
     pub(super) tokens: Vec<(MetaId, Token)>,
     /// What became of executions.
@@ -97,6 +99,7 @@ impl<'e> Batch<'e> {
                 touched: Vec::new(),
                 releases: Vec::new(),
                 dones: Vec::new(),
+                welcomes: Vec::new(),
                 tokens: Vec::new(),
                 results: Vec::new(),
                 moved: Vec::new(),
@@ -137,8 +140,8 @@ impl<'e> Batch<'e> {
             }
             Input::PeerLife { site, incarnation } => self.peer_life(site, incarnation),
             Input::Hello { from, hello, done } => {
-                // Nobody may be listening any more.
-                let _ = done.send(self.record.site.welcome(&from, &hello));
+                let welcome = self.record.site.welcome(&from, &hello);
+                self.ended.welcomes.push((done, welcome));
             }
             Input::Welcomed { from, welcome } => self.welcomed(&from, welcome),
             Input::PeerUp(site) => {

@@ -193,6 +193,9 @@ impl Engine {
             // Whoever asked may have gone.
             let _ = done.send(outcome);
         }
+        for (done, welcome) in ended.welcomes {
+            let _ = done.send(welcome);
+        }
         for release in ended.releases {
             self.release(release);
         }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use cheops_plan::{Coordinator as _, Prefer, Reply, Standing, Target, Write, WriteBody};
 use cheops_replica::{
-    Attempt, Birth, Content, Event, LocalId, MetaId, Need, Outcome as Ended, Phase, Recognise, State,
+    Attempt, Birth, Content, Event, LocalId, MetaId, Need, Outcome as Ended, Phase, Recognise, Site, State,
 };
-use cheops_store::{EngineError, PayloadHash, Read as _, Span};
+use cheops_store::{Engine as _, EngineError, PayloadHash, Read as _, Span};
 use cheops_types::{Code, Limits, Outcome, ServiceName};
-use tokio::time::timeout;
+use tokio::{sync::oneshot, time::timeout};
 
 use self::lab::{App, Pair, Place, answered, create, put, site};
 use crate::{
@@ -206,6 +206,33 @@ async fn a_full_disk_refuses_the_write_and_nothing_executes() {
     let (meta, execution) = site1.execution().await;
     site1.answer(&meta, &execution, 201, Some("42"));
     assert_eq!(answered(reply.await.unwrap()).0, 201);
+}
+
+/// A site that was welcomed says hello no more, and of what it sends only what came after its last hello counts.
+#[tokio::test]
+async fn a_hello_that_a_full_disk_undoes_is_not_welcomed() {
+    let place = Place::new("site1");
+    let mut site1 = place.start();
+    assert!(site1.is_idle().await);
+    for _ in 0..2 {
+        place.disk.fail_commit(EngineError::NoSpace, false);
+    }
+    let (done, welcome) = oneshot::channel();
+    let other = Site::new(site("site2"), 1);
+    {
+        // The first commit waits for this, so that the next one has what comes meanwhile.
+        let _held = place.disk.batch().unwrap();
+        adopt(&site1.node, "first", "1");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        adopt(&site1.node, "second", "2");
+        let input = Input::Hello {
+            from: site("site2"),
+            hello: other.hello(),
+            done,
+        };
+        site1.node.core.engine.post(input).unwrap();
+    }
+    assert!(timeout(SOON, welcome).await.unwrap().is_err());
 }
 
 #[tokio::test]

@@ -4,18 +4,22 @@ use std::{
     fmt::Write as _,
     rc::Rc,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use cheops_glue::Verified;
 use cheops_net::Body;
 use cheops_replica::MetaId;
-use cheops_types::{Code, NameRequest, NameVerdict, Problem, ServiceName, SiteName, headers};
+use cheops_types::{Code, Limit, NameRequest, NameVerdict, Problem, ServiceName, SiteName, headers};
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Limited};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
 
 use super::{Hands, read::Access, render::Order};
 use crate::{
@@ -299,8 +303,19 @@ impl Hands {
         Ok(state)
     }
 
-    /// Something that another site's agent answers.
+    /// Something that another site's agent answers. One that goes on answering for ever must not hold up whoever asks.
     async fn ask(&self, site: &SiteName, path: String, body: Bytes) -> Result<Bytes, Problem> {
+        let limit_ms = self.core.surroundings.limits().peer_timeout_ms;
+        let asked = self.ask_patiently(site, path, body);
+        let answer = timeout(Duration::from_millis(limit_ms), asked).await;
+        answer.unwrap_or_else(|_| {
+            Limit::PeerTimeout.hit();
+            let detail = format!("site `{site}` did not answer within {limit_ms} ms");
+            Err(Problem::new(Code::PeerTimeout, detail).at(site))
+        })
+    }
+
+    async fn ask_patiently(&self, site: &SiteName, path: String, body: Bytes) -> Result<Bytes, Problem> {
         let broken = |detail: String| Problem::new(Code::PeerFailed, detail).at(site);
         if !self.peers.is_up(site) {
             let detail = format!("site `{site}` does not answer heartbeats: try again when it is up");

@@ -616,3 +616,44 @@ fn what_is_none_of_an_operations_business_is_not_sent() {
         assert_eq!(application.seen.borrow().len(), 1);
     }
 }
+
+/// The body of an answer that never ends.
+struct Endless;
+
+impl http_body::Body for Endless {
+    type Data = Bytes;
+    type Error = cheops_net::BoxError;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
+        std::task::Poll::Pending
+    }
+}
+
+#[test]
+fn a_site_whose_answer_does_not_end_holds_up_nobody() {
+    let lab = Lab::with("a", None, |limits| limits.peer_timeout_ms = 20);
+    let peers = FakePeers::new(|_, _, _| Ok(http::Response::new(cheops_net::Body::other(Endless))));
+    let (_, tasks) = mpsc::channel(1);
+    let work = Work {
+        core: Arc::clone(&lab.core),
+        tasks,
+    };
+    let hands = Runner::new(work, FakeApplication::answering([]), peers).hands;
+    let (sender, answer) = tokio::sync::oneshot::channel();
+    let ask = asks::Ask::Peer {
+        site: site("b"),
+        path: "/".to_owned(),
+        body: Bytes::new(),
+        answer: sender,
+    };
+    let asked = async {
+        asks::answer(hands, ask).await;
+        answer.await.unwrap()
+    };
+    let within = async { tokio::time::timeout(std::time::Duration::from_secs(20), asked).await };
+    let problem = lab::run(within).unwrap().unwrap_err();
+    assert_eq!(problem.code, cheops_types::Code::PeerTimeout);
+}

@@ -76,13 +76,13 @@ impl Outboxes {
     pub(crate) fn send(&self, to: &SiteName, message: Message) {
         let set = message.set.clone();
         if !self.peers.is_up(to) {
-            return self.core.missed.note(to, set);
+            return self.core.note_missed(to, set);
         }
         let outbox = self.of(to);
         let max_bytes = self.core.surroundings.limits().ship_outbox_max_bytes;
         if outbox.bytes.get() >= max_bytes {
             Limit::ShipOutbox.hit();
-            return self.core.missed.note(to, set);
+            return self.core.note_missed(to, set);
         }
         let lane = lane_of(&set);
         let Some(bytes) = outgoing::encode(&self.core, to, message) else {
@@ -92,7 +92,7 @@ impl Outboxes {
         let waiting = outbox.bytes.get();
         if waiting > 0 && waiting + bytes.len() > max_bytes {
             Limit::ShipOutbox.hit();
-            return self.core.missed.note(to, set);
+            return self.core.note_missed(to, set);
         }
         outbox.bytes.set(waiting + bytes.len());
         outbox.lanes[lane]
@@ -181,7 +181,7 @@ impl Post {
     fn miss(&self, messages: Vec<Queued>) {
         self.forget(&messages);
         for message in messages {
-            self.core.missed.note(&self.outbox.site, message.set);
+            self.core.note_missed(&self.outbox.site, message.set);
         }
     }
 

@@ -95,7 +95,10 @@ impl Set {
     pub(crate) fn bury(&mut self, gone: impl IntoIterator<Item = Token>) {
         /// A store that was set back brings back what was written not long ago.
         const BURIED_MAX: usize = 64;
-        for token in gone {
+        // Another site may tell of many more than it keeps: only the last ones are looked for.
+        let gone: Vec<_> = gone.into_iter().collect();
+        let surplus = gone.len().saturating_sub(BURIED_MAX);
+        for token in gone.into_iter().skip(surplus) {
             if !self.buried.contains(&token) {
                 self.buried.push_back(token);
             }

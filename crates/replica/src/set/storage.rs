@@ -57,6 +57,7 @@ impl Set {
             life: self.life,
             is_weighed: self.is_weighed,
             unsettled_ms: self.unsettled_ms,
+            unsettled_start: self.unsettled_start,
             is_inherited: self.is_inherited,
             yielded: self.yielded,
         }

@@ -198,7 +198,10 @@ impl Set {
 
     /// Whether there is nothing left to do or to tell, as far as this site knows.
     pub fn is_settled(&self, here: &SiteName) -> bool {
+        // Out of the set, nothing is compared any more.
+        let is_past_settled = self.unsettled_ms == 0 || self.standing != Standing::Member;
         self.is_quiet()
+            && is_past_settled
             && self.queue.is_empty()
             && !self.check
             && self.others(here).iter().all(|site| !self.owes(site))

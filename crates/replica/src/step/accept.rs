@@ -286,11 +286,18 @@ impl Step<'_> {
 
     /// What was promised and waits here may have executed in an earlier life of this store: the copy that was put back is of
     /// before that, and the others bring it back as an operation. It has had its end, and must not begin once more. Its
-    /// operation may be dropped before its turn in the queue comes, so this is looked for in every step.
+    /// operation may be dropped before its turn in the queue comes, so this is looked for in every step. What another site
+    /// writes under the same token is none of it.
     pub(super) fn end_what_came_back(&mut self) {
+        let now = self.set.author(self.site);
+        let is_of_before = |author: &Author| {
+            let is_of_now = *author == now || author.incarnation == self.site.start();
+            author.site == now.site && !is_of_now
+        };
         let ended = |draft: &Draft| {
-            let mut known = self.set.log.values();
-            let entry = known.find(|entry| entry.op.token == draft.token)?;
+            let mut known = self.set.log.values().filter(|_| draft.promised);
+            let is_same = |op: &Operation| op.token == draft.token && is_of_before(&op.id.author);
+            let entry = known.find(|entry| is_same(&entry.op))?;
             Some((draft.token, entry.op.id.clone()))
         };
         let ended: Vec<_> = self.set.queue.iter().filter_map(ended).collect();

@@ -13,7 +13,7 @@
 use cheops_types::SiteName;
 
 use super::Step;
-use crate::{Operation, Outcome, Standing, State, Verb};
+use crate::{Operation, Outcome, Standing, State, Verb, Work};
 
 impl Step<'_> {
     /// This site's store has begun a new life since the last step, with what it still knows of the set.
@@ -41,13 +41,30 @@ impl Step<'_> {
             return;
         }
         self.set.is_weighed = true;
-        self.set.unsettled_ms = self.now_ms() + self.context.tuning.settle_ms;
-        self.set.digest = None;
+        self.unsettle();
+        self.forget_digest();
         if self.set.degraded.is_none() {
             self.degrade(None, 0, None);
         }
-        self.set.want_comparison();
         self.tell_all();
+    }
+
+    /// Gives the application time for what an earlier life of the store has asked of it. That was before this start of the
+    /// agent: a time that began in it is long enough, also if another life begins meanwhile.
+    pub(super) fn unsettle(&mut self) {
+        let start = self.site.start();
+        if self.is_unsettled() && self.set.unsettled_start == start {
+            return;
+        }
+        self.set.unsettled_ms = self.now_ms() + self.context.tuning.settle_ms;
+        self.set.unsettled_start = start;
+    }
+
+    /// What was read of the replica, or is being read, says nothing about what it will be: it is read and compared anew.
+    fn forget_digest(&mut self) {
+        self.set.job.take_if(|job| matches!(job.work, Work::Read));
+        self.set.digest = None;
+        self.set.want_comparison();
     }
 
     /// The replica is what an earlier life of this store has left: with what this site wrote then, whatever became of that
@@ -90,6 +107,7 @@ impl Step<'_> {
             return;
         }
         self.set.unsettled_ms = 0;
+        self.forget_digest();
         if self.set.local.is_some() && self.set.deleted.is_none() && self.set.degraded.is_none() {
             self.degrade(None, 0, None);
             self.tell_all();

@@ -70,6 +70,13 @@ impl Message {
     }
 }
 
+impl Age {
+    /// What is wrong with an age that no store has; none where nothing is.
+    pub(crate) fn objection(self) -> Option<&'static str> {
+        age(self).err()
+    }
+}
+
 /// Whether the sender claims what it cannot know, about this site or about a set that this site has.
 pub(crate) fn does_not_fit(site: &Site, set: Option<&Set>, message: &Message) -> bool {
     let report = &message.report;

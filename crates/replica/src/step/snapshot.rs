@@ -222,11 +222,16 @@ impl Step<'_> {
             let known = snapshot.at.includes(id) || kept.contains(id);
             !(known && conflict.cause == crate::Cause::Expelled)
         });
-        // Of the time outside only the replica and the conflicts remain.
+        // Of the time outside only the replica remains, with what it may have of an earlier life, and the conflicts.
         let mut fresh = Set::new(snapshot.record.clone(), snapshot.members.clone());
         fresh.log = std::mem::take(&mut self.set.log);
         fresh.log.clear();
         fresh.local = self.set.local.take();
+        fresh.life = self.set.life;
+        fresh.is_weighed = self.set.is_weighed;
+        fresh.is_inherited = self.set.is_inherited;
+        fresh.unsettled_ms = self.set.unsettled_ms;
+        fresh.unsettled_start = self.set.unsettled_start;
         fresh.conflicts = std::mem::take(&mut self.set.conflicts);
         fresh.conflicts_dropped = self.set.conflicts_dropped;
         *self.set = fresh;
@@ -257,7 +262,14 @@ impl Step<'_> {
 
     fn begin_with(&mut self, from: &SiteName, epoch: u64, snapshot: Snapshot) {
         let token = self.token_of(&snapshot);
-        let unsettled_ms = self.now_ms() + self.context.tuning.settle_ms;
+        let has_state = snapshot.state.is_some() || snapshot.deleted.is_some();
+        if self.set.local.is_none() && snapshot.yours.is_some() {
+            // An earlier life of this store has made it. What that asked for last, nobody here remembers: it may take effect
+            // after this state has.
+            self.unsettle();
+            // Without a state it is what that life has made of it.
+            self.set.is_inherited = !has_state;
+        }
         let set = &mut *self.set;
         set.epoch = set.epoch.max(epoch);
         // What a site had in an earlier stay, it has given up.
@@ -284,14 +296,6 @@ impl Step<'_> {
             .collect::<Vec<_>>()
         {
             set.log.remove(&rank);
-        }
-        let has_state = snapshot.state.is_some() || snapshot.deleted.is_some();
-        if set.local.is_none() && snapshot.yours.is_some() {
-            // An earlier life of this store has made it. What that asked for last, nobody here remembers: it may take effect
-            // after this state has.
-            set.unsettled_ms = unsettled_ms;
-            // Without a state it is what that life has made of it.
-            set.is_inherited = !has_state;
         }
         set.local = set.local.take().or(snapshot.yours);
         set.dismissed.extend(snapshot.dismissed);

@@ -524,3 +524,16 @@ fn a_word_that_a_wrong_clock_has_dated_does_not_count_for_what_is_asked_later() 
     }
     assert_eq!(lab.set("b").conflicts().count(), 0, "given up too early");
 }
+
+#[test]
+fn a_hello_that_no_honest_site_says_is_objected_to() {
+    let site = Site::new(name("a"), 1).started(7);
+    let hello = site.hello();
+    assert_eq!(hello.objection(), None);
+    let mut long = hello.clone();
+    long.remembered = vec![long.age; 100_000];
+    assert!(long.objection().is_some());
+    let mut absurd = hello;
+    absurd.remembered[0].steps = u64::MAX;
+    assert!(absurd.objection().is_some());
+}

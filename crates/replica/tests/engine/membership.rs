@@ -241,3 +241,26 @@ fn what_a_removed_side_no_longer_keeps_is_counted() {
         assert_eq!(told, 3, "{at}: {unkept} are not kept");
     }
 }
+
+/// `c` begins a new life, is removed and let in again, all before its application must be done with what the earlier life has
+/// asked of it.
+#[test]
+fn a_site_that_returns_still_waits_for_what_its_earlier_life_asked_for() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    lab.away.insert("c");
+    let (site, _) = lab.sites.get_mut("c").unwrap();
+    *site = site.clone().reborn(2);
+    lab.step("c", Event::Wake);
+    let settled_ms = lab.now_ms + lab.tuning.settle_ms;
+    let out = expel(&mut lab, "a", "c");
+    lab.settle_at("a", out);
+    let site = name("c");
+    let draft = lab.record(Verb::Join { site, stay: 0 });
+    let back = lab.step("a", Event::Request(draft));
+    lab.settle_at("a", back);
+    lab.returns("c");
+    assert_eq!(lab.set("c").members()[&name("c")].stay, 1);
+    assert_eq!(lab.set("c").wake_at_ms(&name("c"), 0), Some(settled_ms));
+    lab.wait(3);
+    assert!(lab.set("c").is_settled(&name("c")));
+}

@@ -1,7 +1,8 @@
 //! Stores that were set back: a copy of the disk was put in its place.
 
 use cheops_replica::{
-    Attempt, Carried, Content, Draft, Event, Found, LocalId, Message, OpId, Recognise, Site, Token,
+    Age, Attempt, Carried, Content, Draft, Event, Found, LocalId, Message, OpId, Recognise, Site, Token,
+    Welcome,
 };
 
 use crate::lab::{Asked, Lab, name};
@@ -224,7 +225,9 @@ fn is_overtaken(lab: &mut Lab, at: &str) {
     for site in ["a", "b"] {
         lab.states.insert(site.to_owned(), b"as written".to_vec());
     }
-    lab.states.insert(at.to_owned(), b"overtaken".to_vec());
+    if !at.is_empty() {
+        lab.states.insert(at.to_owned(), b"overtaken".to_vec());
+    }
 }
 
 fn is_as_written(lab: &Lab) -> bool {
@@ -316,4 +319,107 @@ fn what_an_earlier_life_has_executed_on_the_replica_is_not_executed_again() {
     assert_eq!(lab.set("a").held(), lab.set("a").done());
     assert!(lab.set("a").degraded().is_none());
     assert_eq!(lab.set("a").conflicts().count(), 0, "it has all that was written");
+}
+
+/// `a` reads its replica when its store turns out to have been set back: what it reads is of before the application gets to
+/// what was asked of it.
+#[test]
+fn a_read_from_before_a_new_life_says_nothing() {
+    let mut lab = Lab::created(&["a", "b"]);
+    is_overtaken(&mut lab, "");
+    let asked = lab.step("a", Event::Check);
+    let (site, _) = lab.sites.get_mut("a").unwrap();
+    *site = site.clone().reborn(2);
+    let told = lab.step("a", Event::Wake);
+    lab.settle(told);
+    lab.settle_at("a", asked);
+    is_overtaken(&mut lab, "a");
+    lab.wait(3);
+    assert!(is_as_written(&lab), "{:?}", lab.states);
+    assert!(lab.set("a").degraded().is_none());
+}
+
+/// Only sets with something left to do are looked at after a start: the time until which the application may be at what was
+/// asked of it before must not be forgotten.
+#[test]
+fn a_set_whose_past_is_not_settled_has_something_left_to_do() {
+    let mut lab = Lab::created(&["a"]);
+    assert!(lab.set("a").is_settled(&name("a")));
+    let (site, _) = lab.sites.get_mut("a").unwrap();
+    *site = site.clone().reborn(2);
+    lab.step("a", Event::Wake);
+    assert!(!lab.set("a").is_settled(&name("a")));
+    lab.wait(3);
+    assert!(lab.set("a").is_settled(&name("a")));
+}
+
+/// `liar` says that it has heard of a greater age than the store of `a` has. True where `a` begins a new life.
+fn lies(lab: &mut Lab, liar: &str) -> bool {
+    let (site, _) = lab.sites.get_mut("a").unwrap();
+    let age = Age {
+        incarnation: site.incarnation() + 1,
+        steps: 1,
+        start: 99,
+    };
+    let welcome = Welcome {
+        start: site.start(),
+        known: vec![age],
+    };
+    site.welcomed(&name(liar), welcome, 5)
+}
+
+#[test]
+fn a_site_is_believed_once_per_start_that_the_store_was_set_back() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    assert!(lies(&mut lab, "b"));
+    let life = lab.sites["a"].0.incarnation();
+    assert!(!lies(&mut lab, "b"));
+    assert_eq!(lab.sites["a"].0.incarnation(), life);
+    assert!(!lab.sites["a"].0.has_confirmed(&name("b")));
+    assert!(lies(&mut lab, "c"));
+    let (site, _) = lab.sites.get_mut("a").unwrap();
+    *site = site.clone().started(78);
+    assert!(lies(&mut lab, "b"));
+}
+
+/// What the application may still be at was asked of it before the start, however many lives begin after it.
+#[test]
+fn a_life_that_follows_another_in_one_start_does_not_put_off_the_comparison() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    let (site, _) = lab.sites.get_mut("a").unwrap();
+    *site = site.clone().started(77);
+    let wakes_at = |lab: &mut Lab| {
+        lab.step("a", Event::Wake);
+        let set = lab.set("a");
+        assert!(["b", "c"].iter().all(|other| !set.owes(&name(other))));
+        set.wake_at_ms(&name("a"), 0).unwrap()
+    };
+    assert!(lies(&mut lab, "b"));
+    let settled_ms = wakes_at(&mut lab);
+    assert_eq!(settled_ms, lab.now_ms + lab.tuning.settle_ms);
+    lab.now_ms += lab.tuning.settle_ms / 2;
+    assert!(lies(&mut lab, "c"));
+    assert_eq!(wakes_at(&mut lab), settled_ms);
+    // In another start, more may have been asked before.
+    let (site, _) = lab.sites.get_mut("a").unwrap();
+    *site = site.clone().started(78);
+    assert!(lies(&mut lab, "c"));
+    assert_eq!(wakes_at(&mut lab), lab.now_ms + lab.tuning.settle_ms);
+}
+
+/// Another member knows the token of a promise, and writes something of its own under it.
+#[test]
+fn what_another_site_writes_under_the_token_of_a_promise_does_not_end_it() {
+    let mut lab = Lab::created(&["a", "b"]);
+    let (first, action) = (lab.replace(), lab.action());
+    let token = action.token;
+    lab.step("a", Event::Request(first));
+    let promised = true;
+    lab.step("a", Event::Request(Draft { promised, ..action }));
+    let other = lab.replace();
+    let shipped = lab.write("b", Draft { token, ..other });
+    let received = lab.step("a", Event::Message(shipped.sent[0].1.clone()));
+    assert_eq!(numbers(&lab, "a", token).len(), 1);
+    assert!(received.answers.is_empty());
+    assert_eq!(lab.set("a").queue().count(), 1);
 }

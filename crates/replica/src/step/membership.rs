@@ -212,19 +212,9 @@ impl Step<'_> {
         let has_left = member.leaving.as_ref().is_some_and(|leave| {
             report.done.includes(leave) && report.held.covers(&self.set.held) && self.set.local.is_none()
         });
-        // It left, has forgotten that with its store, and began again with an old message. Who has seen the set without it
-        // since, and has seen it come, knows better. Where one side has removed another, each goes on by itself.
-        let is_forgotten = |member: &Member| {
-            let has_seen_come = member
-                .joined
-                .as_ref()
-                .is_none_or(|join| report.done.includes(join));
-            let is_one_side = epoch == self.set.epoch && self.set.expelled.is_empty();
-            is_one_side && has_seen_come && member.leaving.is_none()
-        };
         if has_left {
             self.set.standing = Standing::Left;
-        } else if self.set.standing == Standing::Member && (epoch > self.set.epoch || is_forgotten(member)) {
+        } else if self.set.standing == Standing::Member && epoch > self.set.epoch {
             self.keep_as_conflicts(|id| !report.held.includes(id));
             self.set.standing = Standing::Expelled;
         }

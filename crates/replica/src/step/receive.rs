@@ -336,15 +336,13 @@ impl Step<'_> {
             .passages
             .get(from)
             .is_some_and(|passage| report.stay <= passage.stay);
-        // Nobody answers that: one that took itself for a member again, and for up to date, would not ask.
-        let content = if is_known || has_left {
-            // A site that has left still says how far it was to those that have not heard.
-            Content::Report
-        } else {
-            Content::Expelled
-        };
-        let wants_answer = wants_answer || content == Content::Expelled;
         if self.set.standing != Standing::Expelled && wants_answer && (has_left || is_known || is_out) {
+            // A site that has left still says how far it was to those that have not heard.
+            let content = if is_known || has_left {
+                Content::Report
+            } else {
+                Content::Expelled
+            };
             let message = self.compose(from, content, false);
             let message = Message {
                 incarnation: report.incarnation,

@@ -193,27 +193,6 @@ fn a_site_that_is_told_that_it_is_out_keeps_what_only_it_had() {
     assert_eq!(kept, [(token, &Cause::Expelled)]);
 }
 
-/// `b` has left, loses its store, and hears the first message of the set once more.
-#[test]
-fn a_site_that_has_forgotten_that_it_left_is_told() {
-    let mut lab = Lab::new(&["a", "b"]);
-    let asked = lab.create("a", Recognise::Nothing);
-    let asked = lab.answer("a", &asked, 201);
-    let first = asked.sent[0].1.clone();
-    lab.settle(asked);
-    let asked = leave(&mut lab, "a", "b");
-    lab.settle_at("a", asked);
-    lab.wait(3);
-    assert_eq!(lab.set("b").standing(), Standing::Left);
-    lab.sites.insert("b", (Site::new(name("b"), 2), None));
-    let begun = lab.step("b", Event::Message(first));
-    assert_eq!(lab.set("b").standing(), Standing::Member);
-    lab.settle_at("b", begun);
-    lab.wait(2);
-    assert_eq!(lab.set("b").standing(), Standing::Expelled);
-    assert!(!lab.set("a").members().contains_key(&name("b")));
-}
-
 /// `a` and `b` have dropped what `c` lacks, each because the other has it. Then `c` removes both.
 #[test]
 fn what_a_removed_side_no_longer_keeps_is_counted() {

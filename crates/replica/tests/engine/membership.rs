@@ -1,7 +1,7 @@
 //! Who is in the set: leaves, returns, removals.
 
 use cheops_replica::{
-    Answer, Cause, Content, Digest, Event, Footprint, Form, Reason, Recognise, Site, Standing, Verb,
+    Answer, Cause, Content, Digest, Event, Footprint, Form, Reason, Recognise, Standing, Verb,
 };
 
 use crate::lab::{Asked, Lab, name};

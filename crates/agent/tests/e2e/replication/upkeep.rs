@@ -51,7 +51,11 @@ async fn what_was_deleted_long_ago_is_forgotten_everywhere() {
             status == 404
         })
         .await;
-        assert!(mesh.site(site).metric("cheops_tombstones_expired_total").await > 0);
+        // Counted once it is gone.
+        until("it is counted", async || {
+            mesh.site(site).metric("cheops_tombstones_expired_total").await > 0
+        })
+        .await;
         assert!(
             kept.replica(&mesh, site).await.is_some(),
             "what is not deleted stays"

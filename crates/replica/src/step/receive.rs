@@ -26,7 +26,11 @@ pub fn receive(site: &mut Site, message: Message, context: &Context<'_>) -> (Opt
         _ => None,
     };
     let Some(mut set) = set else {
-        return (None, Vec::new());
+        // One that knows of this life by a hello may wait for a word of this site, if only about its clock, before it can
+        // bring the set.
+        let is_asked = message.incarnation != 0 && message.report.ask;
+        let word = is_asked.then(|| introduce(site, &message, context));
+        return (None, word.into_iter().collect());
     };
     let effects = step(site, &mut set, Event::Message(message), context);
     // A beginning that could not be taken, because its time is too far ahead, comes again.

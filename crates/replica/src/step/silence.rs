@@ -11,7 +11,7 @@
 //! cannot be reached has seen nothing: that does not count.
 
 use super::Step;
-use crate::{Answer, Outcome, Phase, State, Verb, Why, Work};
+use crate::{Answer, Install, Outcome, Phase, State, Verb, Why, Work};
 
 impl Step<'_> {
     /// The attempt under way was sent and has got no answer.
@@ -60,6 +60,8 @@ impl Step<'_> {
         };
         // Its marker was looked for, or an operator has looked.
         let is_nowhere = matches!(job.phase, Phase::Looking | Phase::Stuck);
+        let has_state = |install: &Install| install.state.is_some();
+        let makes_replica = self.set.local.is_none() && self.set.install.as_ref().is_some_and(has_state);
         self.set.executions_spent = self.set.executions_spent.saturating_add(1);
         let said = Some(format!("it was sent {silent} times and got no answer"));
         match &job.work {
@@ -85,6 +87,12 @@ impl Step<'_> {
                 }
             }
             // Something may have been made: it must not be left behind.
+            Work::Install if makes_replica && !is_nowhere => {
+                self.set.job = Some(crate::Job {
+                    phase: Phase::Stuck,
+                    ..job
+                });
+            }
             Work::Accept { op, .. } if matches!(op.verb, Verb::Create(_)) && !is_nowhere => {
                 self.set.job = Some(crate::Job {
                     phase: Phase::Stuck,
@@ -123,6 +131,9 @@ impl Step<'_> {
             .as_mut()
             .filter(|job| is_stopped(job.phase) && may_repeat)
         {
+            if let (Work::Install, Some(install)) = (&job.work, &mut self.set.install) {
+                install.silent = 0;
+            }
             job.silent = 0;
             job.phase = Phase::Doubt { until_ms };
         }

@@ -62,15 +62,17 @@ impl Oracle {
             Answer::Accepted { operation, .. } | Answer::Noted { operation } => {
                 self.accepted.insert(token, (set.clone(), operation.clone()));
                 let accepting = self.accepting.get_mut(set);
-                if let Some(mut op) = accepting.and_then(|accepting| accepting.remove(&token)) {
-                    op.id = operation.clone();
-                    let known = self.operations.entry(set.clone()).or_default();
-                    // A store that was set back may execute what it has shipped before: its caller hears the number that
-                    // it has, and the operation is what it was. One that a site alone has forgotten with its disk may
-                    // have had the number before.
-                    if known.get(operation).is_none_or(|before| before.token != token) {
-                        let before = known.insert(operation.clone(), op);
-                        self.renumbered.entry(set.clone()).or_default().extend(before);
+                let noted = accepting.and_then(|accepting| accepting.remove(&token));
+                let known = self.operations.entry(set.clone()).or_default();
+                // A store that was set back may execute what it has shipped before: its caller hears the number that
+                // it has, and the operation is what it was. One that a site alone has forgotten with its disk may
+                // have had the number before; so may one whose message came too late to be heard.
+                if known.get(operation).is_none_or(|before| before.token != token) {
+                    let before = known.remove(operation);
+                    self.renumbered.entry(set.clone()).or_default().extend(before);
+                    if let Some(mut op) = noted {
+                        op.id = operation.clone();
+                        known.insert(operation.clone(), op);
                     }
                 }
             }

@@ -66,14 +66,17 @@ fn actual(node: &Node, set: &Set) -> Option<Resource> {
     resource.cloned().map(|actual| Resource { part: 0, ..actual })
 }
 
-/// Deletes that the set has decided to go on without. Kept as conflicts, they take nothing away.
+/// Deletes that the set has decided to go on without. Kept as conflicts, they take nothing away. A site that is alone drops its
+/// decision in the step that makes it: then the conflict tells of it.
 fn forgone_deletes(set: &Set, operations: &BTreeMap<OpId, Operation>) -> BTreeSet<OpId> {
     let decided = operations.values().filter(|op| set.held().includes(&op.id));
     let lost = decided.filter_map(|op| match &op.verb {
         Verb::Forgo { lost } => Some(lost),
         _ => None,
     });
-    let deletes = lost.flatten().filter(|op| matches!(op.verb, Verb::Delete));
+    let told = set.conflicts().filter(|conflict| conflict.cause == Cause::Forgone);
+    let lost = lost.flatten().chain(told.map(|conflict| &conflict.loser));
+    let deletes = lost.filter(|op| matches!(op.verb, Verb::Delete));
     deletes.map(|op| op.id.clone()).collect()
 }
 

@@ -18,6 +18,7 @@ use crate::{
     files,
     outbox::Outbox,
     serve::{Acceptor, http_builder},
+    share::Shares,
     timer::CoarseTimer,
 };
 
@@ -112,6 +113,7 @@ async fn run<H: Handler>(
 ) {
     let timer = CoarseTimer::install(&clock);
     let outbox = Outbox::new(clock.clone());
+    let shares = Shares::new(clock.clone());
     tokio::task::spawn_local(outbox.clone().look());
     // Apart, so that clients take nothing from peers at the same address.
     let (of_clients, of_peers) = (Arc::<Budget>::default(), Arc::<Budget>::default());
@@ -142,6 +144,7 @@ async fn run<H: Handler>(
                     exempt,
                     clock: clock.clone(),
                     outbox: outbox.clone(),
+                    shares: shares.clone(),
                     http: http_builder(&options, timer),
                 });
                 let drain = Rc::new(Drain::default());

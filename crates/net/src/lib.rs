@@ -27,6 +27,8 @@ mod pool;
 mod replay;
 mod send_error;
 mod serve;
+mod share;
+mod slice;
 mod stream;
 mod timer;
 mod tls;

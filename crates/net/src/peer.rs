@@ -16,6 +16,7 @@ use crate::{
     lane::{Dialled, Lane},
     place::{ClientPlaces, InFlight, Place, Places},
     send_error::describe,
+    slice::Sliced,
     stream::keep_lively,
 };
 
@@ -161,7 +162,7 @@ impl PeerLink {
         }
         let failed = |error: hyper::Error| SendError::not_executed(SendErrorKind::Connect, describe(&error));
         let builder = crate::http1::client(self.options.head_fields_max, self.options.head_max_bytes);
-        let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(failed)?;
+        let (mut sender, connection) = builder.handshake(TokioIo::new(Sliced::new(stream))).await.map_err(failed)?;
         tokio::task::spawn_local(connection.with_upgrades());
         let mut response = sender
             .send_request(request)
@@ -263,7 +264,7 @@ impl PeerLink {
             .keep_alive_interval(ping)
             .keep_alive_timeout(ping)
             .keep_alive_while_idle(true)
-            .handshake(TokioIo::new(stream))
+            .handshake(TokioIo::new(Sliced::new(stream)))
             .await
             .map_err(|error| SendError::not_executed(SendErrorKind::Connect, describe(&error)))?;
         tokio::task::spawn_local(connection);

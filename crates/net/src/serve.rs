@@ -31,6 +31,8 @@ use crate::{
     http1::BUILT_IN_FIELDS_MAX,
     outbox::Outbox,
     pace::Pace,
+    share::{Share, Shares},
+    slice::Sliced,
     stream::KEEPALIVE,
     timer::CoarseTimer,
     tls::{Subject, site_of},
@@ -56,6 +58,8 @@ pub struct ServeOptions {
     pub budget: BudgetOptions,
     /// Whether connections are accepted also from what clients must leave.
     pub uses_reserve: bool,
+    /// What a peer may take of a core's time while clients use it; none on a listener for clients.
+    pub core_share_percent: Option<u32>,
 }
 
 impl ServeOptions {
@@ -73,6 +77,7 @@ impl ServeOptions {
             pace: PaceOptions::from(limits),
             budget: BudgetOptions::from(limits),
             uses_reserve: false,
+            core_share_percent: None,
         }
     }
 
@@ -83,6 +88,7 @@ impl ServeOptions {
             stream_window_bytes: limits.peer_stream_window_bytes,
             window_bytes: limits.peer_window_bytes,
             uses_reserve: true,
+            core_share_percent: Some(limits.peer_core_share_percent),
             ..Self::for_clients(limits)
         }
     }
@@ -215,6 +221,7 @@ pub(crate) struct Acceptor<H: Handler> {
     pub(crate) exempt: Arc<[Network]>,
     pub(crate) clock: Rc<Clock>,
     pub(crate) outbox: Rc<Outbox>,
+    pub(crate) shares: Rc<Shares>,
     pub(crate) http: auto::Builder<LocalExecutor>,
 }
 
@@ -302,6 +309,13 @@ impl<H: Handler> Acceptor<H> {
         })
     }
 
+    /// None for a client, who has the core for as long as it takes.
+    fn share(&self, connection: &Connection<H::Tag>) -> Option<Share> {
+        let percent = self.options.core_share_percent?;
+        let peer = connection.peer.as_ref()?;
+        Some(self.shares.of(peer, percent))
+    }
+
     async fn serve_stream<S>(&self, stream: S, connection: Rc<Connection<H::Tag>>, member: DrainMember)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -314,18 +328,29 @@ impl<H: Handler> Acceptor<H> {
         });
         let mut http = pin!(
             self.http
-                .serve_connection_with_upgrades(TokioIo::new(stream), service)
+                .serve_connection_with_upgrades(TokioIo::new(Sliced::new(stream)), service)
         );
         // Until the first request HTTP has not begun, and so its own time limit has not either.
         let mut silence = Some(self.clock.deadline(self.options.head_timeout_ms));
         let mut forced_end: Option<Deadline> = None;
         let mut reader = Reader::default();
+        let mut share = self.share(&connection);
         std::future::poll_fn(|cx| {
             if forced_end.is_none() && member.should_end(cx) {
                 forced_end = Some(self.clock.deadline(self.options.drain_timeout_ms));
                 http.as_mut().graceful_shutdown();
             }
-            if let Poll::Ready(result) = http.as_mut().poll(cx) {
+            let polled = match &mut share {
+                None => {
+                    self.shares.see_client();
+                    http.as_mut().poll(cx)
+                }
+                Some(share) => {
+                    std::task::ready!(share.poll_turn(cx));
+                    share.run(|| http.as_mut().poll(cx))
+                }
+            };
+            if let Poll::Ready(result) = polled {
                 if let Err(error) = result {
                     count(error.downcast_ref());
                     tracing::debug!(remote = %connection.remote, %error, "connection ended");

@@ -2,6 +2,7 @@
 
 mod budget;
 mod payload;
+mod pieces;
 mod replication;
 
 use std::{rc::Rc, sync::Arc};

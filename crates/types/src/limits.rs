@@ -103,6 +103,8 @@ limits! {
     peer_message_share_bytes / PeerMessageShare: usize = 2 * 1024 * 1024, "none: what is longer shares `peer_messages_max_bytes`";
     /// What the messages of all peers may have in memory beyond their shares; one peer's, half of it.
     peer_messages_max_bytes / PeerMessages: usize = 160 * 1024 * 1024, "503 store_busy at the peer, which sends again";
+    /// What one peer may take of a core's time for reading what it sends, while clients use that core.
+    peer_core_share_percent / PeerCoreShare: u32 = 50, "the peer waits";
     /// Bodies of at least this length, or of unknown length, use a connection of their own kind.
     bulk_min_bytes / BulkBytes: u64 = 256 * 1024, "none: the body takes the peer's bulk connection";
     /// How long an unused connection to a peer is kept.

@@ -5,7 +5,7 @@ mod report;
 mod table;
 mod workshop;
 
-use std::{fs, process::ExitCode};
+use std::{collections::BTreeMap, fs, process::ExitCode};
 
 use anyhow::{Result, ensure};
 
@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// Seeds that are not played, as the engine itself fails there; those of crates/sim/tests/known.txt never count
     #[arg(long, value_delimiter = ',', value_name = "SEEDS")]
     except: Vec<u64>,
+    /// Do not try first what killed a mutant last (crates/sim/MUTANTS.md): look for the first seed or test that does
+    #[arg(long)]
+    afresh: bool,
     /// Show the table and try nothing
     #[arg(long)]
     list: bool,
@@ -64,9 +67,13 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
     ensure!(rotten.is_empty(), "{} is out of date", table::TABLE);
     eprintln!("the engine as it is");
     let workshop = Workshop::open(repo, args.schedules, &args.except)?;
+    let killers = match args.afresh {
+        true => BTreeMap::new(),
+        false => report::last_killers(&repo.read(PAGE)?),
+    };
     let mut tried = Vec::new();
     for (at, mutant) in mutants.iter().enumerate() {
-        let verdict = Verdict::of(mutant, workshop.try_out(mutant)?);
+        let verdict = Verdict::of(mutant, workshop.try_out(mutant, killers.get(&mutant.name))?);
         eprintln!("{:>3} of {}  {}: {verdict}", at + 1, mutants.len(), mutant.name);
         tried.push(Tried { mutant, verdict });
     }

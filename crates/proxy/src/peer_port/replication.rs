@@ -2,7 +2,7 @@
 
 use std::{pin::pin, sync::Arc};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use cheops_net::Body;
 use cheops_plan::Coordinator;
 use cheops_types::{Code, Limit, Problem, SiteName, headers};
@@ -14,7 +14,7 @@ use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
-use super::{Payload, budget::Lease};
+use super::{Payload, budget::Lease, pieces::Pieces};
 use crate::{core::Core, operation};
 
 /// Answers what is meant for replication; none for any other path.
@@ -70,7 +70,8 @@ async fn receive(
         return Err(Problem::new(Code::BadRequest, detail));
     };
     // It is in memory until the engine has taken it.
-    let (message, _lease) = read?;
+    let (pieces, _lease) = read?;
+    let message = join(core, pieces).await?;
     let answer = coordinator.receive(peer, what, message).await?;
     let mut response = Response::new(Body::full(answer));
     if response.body().is_end_stream() {
@@ -81,10 +82,10 @@ async fn receive(
 
 /// Reads a message within its own bound and that of all messages. Senders stay far below the first: a batch ends at
 /// `ship_batch_max_bytes`, but one operation or one resource's state is never cut in two.
-async fn read(core: &Core, peer: &SiteName, mut body: Body) -> Result<(Bytes, Lease), Problem> {
+async fn read(core: &Core, peer: &SiteName, mut body: Body) -> Result<(Pieces, Lease), Problem> {
     let limits = core.limits();
     let mut lease = core.shared.messages.lease(peer, limits);
-    let mut whole = BytesMut::new();
+    let mut pieces = Pieces::default();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
             let detail = format!("the message of site `{peer}` broke off: {error}");
@@ -93,7 +94,7 @@ async fn read(core: &Core, peer: &SiteName, mut body: Body) -> Result<(Bytes, Le
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        if whole.len() + data.len() > limits.peer_message_max_bytes {
+        if pieces.bytes() + data.len() > limits.peer_message_max_bytes {
             Limit::PeerMessage.hit();
             let detail = format!(
                 "a message may have {} bytes at most",
@@ -108,9 +109,19 @@ async fn read(core: &Core, peer: &SiteName, mut body: Body) -> Result<(Bytes, Le
             );
             return Err(Problem::new(Code::StoreBusy, detail).at(&core.world.site));
         }
-        whole.extend_from_slice(&data);
+        pieces.push(&data);
     }
-    Ok((whole.freeze(), lease))
+    Ok((pieces, lease))
+}
+
+/// A message in one piece. A long one is joined beside the cores.
+async fn join(core: &Core, pieces: Pieces) -> Result<Bytes, Problem> {
+    let joined = core.work(pieces.bytes(), move || pieces.join()).await;
+    joined.map_err(|_| {
+        let here = &core.world.site;
+        let detail = format!("site `{here}` has too much to read: send this message again");
+        Problem::new(Code::StoreBusy, detail).at(here)
+    })
 }
 
 fn payload(

@@ -1,6 +1,6 @@
 //! What became of the mutants, for people and for programs.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use anyhow::Result;
 use serde::Serialize;
@@ -13,9 +13,9 @@ use super::{
 const PAGE_HEAD: &str = "\
 # What kills each mutant
 
-Written by `cargo xtask mutants --page`: the invariant that did not hold and the first seed that shows it, of the 2,000 ordinary
-schedules or of `tests/pinned.txt`. Where no schedule notices a mutant, the first test of the engine that fails. `mutants.toml` says what each one
-breaks.
+Written by `cargo xtask mutants --page`: the invariant that did not hold and a seed that shows it, of the 2,000 ordinary
+schedules or of `tests/pinned.txt`. Where no schedule notices a mutant, a test of the engine that fails. `mutants.toml` says what each one
+breaks. What killed a mutant last is tried first, and all the rest only if it does not any more; `--afresh` looks for the first again.
 
 | area | mutant | killed by |
 |---|---|---|
@@ -162,6 +162,28 @@ fn row_of_page(Tried { mutant, verdict }: &Tried<'_>) -> String {
     format!("| {} | {} | {end} |\n", mutant.area, mutant.name)
 }
 
+/// What the page says that each mutant was killed by.
+pub(super) fn last_killers(page: &str) -> BTreeMap<String, Notice> {
+    let row = |line: &str| {
+        let mut cells = line.trim_matches('|').split(" | ").map(str::trim);
+        let (_, name, end) = (cells.next()?, cells.next()?, cells.next()?);
+        Some((name.to_owned(), notice(end)?))
+    };
+    page.lines().filter_map(row).collect()
+}
+
+/// What was printed of a notice that can be tried again.
+fn notice(text: &str) -> Option<Notice> {
+    if let Some(name) = text.strip_prefix("test `") {
+        return Some(Notice::Test(name.strip_suffix('`')?.to_owned()));
+    }
+    let (invariant, seed) = text.strip_prefix('`')?.split_once("`, seed ")?;
+    Some(Notice::Schedule {
+        seed: seed.parse().ok()?,
+        invariant: invariant.to_owned(),
+    })
+}
+
 pub(super) fn json(tried: &[Tried<'_>]) -> Result<String> {
     let row = |Tried { mutant, verdict }: &'_ Tried<'_>| -> Result<serde_json::Value> {
         Ok(serde_json::to_value(Row {
@@ -224,6 +246,14 @@ mod tests {
             page.contains("| order | m | equivalent: nobody can tell |"),
             "{page}"
         );
+        let by_test = tried(&killed, Ending::Noticed(Notice::Test("names::a_name".to_owned())));
+        let killers = last_killers(&format!("{page}{}", row_of_page(&by_test)));
+        let Some(Notice::Test(name)) = killers.get("m") else {
+            panic!("{killers:?}");
+        };
+        assert_eq!((name.as_str(), killers.len()), ("names::a_name", 1));
+        let Ending::Noticed(seventh) = failed() else { unreachable!() };
+        assert_eq!(last_killers(&page), BTreeMap::from([("m".to_owned(), seventh)]));
     }
 
     #[test]

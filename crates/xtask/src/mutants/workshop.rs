@@ -20,6 +20,7 @@ const NAME_SCHEDULES: u64 = 3_000;
 const THREADS: usize = 2;
 /// Those of the engine.
 const TESTS: &str = "crates/replica/tests";
+const ENGINE_TESTS: &str = "engine";
 /// A mutant that takes so many times as long as the engine itself does not come to an end.
 const PATIENCE: u32 = 10;
 const PATIENCE_MIN: Duration = Duration::from_secs(60);
@@ -92,8 +93,8 @@ impl Workshop {
         Ok(workshop)
     }
 
-    /// Breaks the copy, plays it and repairs it again.
-    pub(super) fn try_out(&self, mutant: &Mutant) -> Result<Ending> {
+    /// Breaks the copy, plays it and repairs it again. What is said to kill the mutant comes first.
+    pub(super) fn try_out(&self, mutant: &Mutant, killer: Option<&Notice>) -> Result<Ending> {
         let original = fs::read_to_string(self.repo.join(mutant.path()))?;
         let broken = match mutant.apply(&original) {
             Ok(broken) => broken,
@@ -101,14 +102,19 @@ impl Workshop {
         };
         let file = self.dir.join(mutant.path());
         fs::write(&file, broken)?;
-        let ending = self.build_and_play(mutant.is_about_names());
+        let ending = self.build_and_play(mutant.is_about_names(), killer);
         fs::write(&file, original)?;
         ending
     }
 
     /// The schedules first: what they notice needs no test that was made for it.
-    fn build_and_play(&self, is_about_names: bool) -> Result<Ending> {
+    fn build_and_play(&self, is_about_names: bool, killer: Option<&Notice>) -> Result<Ending> {
         let mut ending = self.build()?;
+        if ending == Ending::Passed
+            && let Some(killer) = killer
+        {
+            ending = self.try_again(killer, is_about_names)?;
+        }
         if ending == Ending::Passed {
             ending = self.play(is_about_names)?;
         }
@@ -157,8 +163,44 @@ impl Workshop {
         Ok(Ending::DoesNotBuild(error.unwrap_or("error").to_owned()))
     }
 
-    fn play(&self, is_about_names: bool) -> Result<Ending> {
+    /// Whether what killed the mutant before does so again.
+    fn try_again(&self, killer: &Notice, is_about_names: bool) -> Result<Ending> {
+        let seed = match killer {
+            Notice::Schedule { seed, .. } => *seed,
+            Notice::Test(name) => {
+                let (kind, filter) = (["--test", ENGINE_TESTS], [name, "--exact"]);
+                return self.ending(self.tests().args(kind).arg("--").args(filter), broken_test);
+            }
+            Notice::Endless | Notice::Breakdown => return Ok(Ending::Passed),
+        };
+        let mut play = self.player();
+        if is_about_names {
+            play.arg("--names");
+        }
+        if seed < self.schedules {
+            play.args(["--seed", &seed.to_string(), "--schedules", "1"]);
+        } else {
+            play.args(["--pinned", "--schedules", "0"]);
+        }
+        self.ending(&mut play, broken_schedule)
+    }
+
+    fn player(&self) -> Command {
         let mut play = Command::new(self.dir.join("target/debug/cheops-sim"));
+        play.arg("--brief");
+        play
+    }
+
+    fn tests(&self) -> Command {
+        let mut test = command::cargo(&self.dir);
+        test.args(["test", "-p", "cheops-replica"])
+            .env("CARGO_TARGET_DIR", self.dir.join("target"))
+            .env("RUSTFLAGS", "-Awarnings");
+        test
+    }
+
+    fn play(&self, is_about_names: bool) -> Result<Ending> {
+        let mut play = self.player();
         let schedules = if is_about_names {
             play.arg("--names");
             NAME_SCHEDULES
@@ -170,18 +212,14 @@ impl Workshop {
             }
             self.schedules
         };
-        play.args(["--brief", "--schedules", &schedules.to_string()])
+        play.args(["--schedules", &schedules.to_string()])
             .args(["--threads", &THREADS.to_string()]);
         self.ending(&mut play, broken_schedule)
     }
 
     /// The engine's own tests, which the ordinary test run has too.
     fn test(&self) -> Result<Ending> {
-        let mut test = command::cargo(&self.dir);
-        test.args(["test", "-p", "cheops-replica", "--tests"])
-            .env("CARGO_TARGET_DIR", self.dir.join("target"))
-            .env("RUSTFLAGS", "-Awarnings");
-        self.ending(&mut test, broken_test)
+        self.ending(self.tests().arg("--tests"), broken_test)
     }
 
     fn ending(&self, command: &mut Command, first_notice: fn(&str) -> Option<Notice>) -> Result<Ending> {

@@ -17,21 +17,19 @@ use http::{
 };
 
 use super::{
-    accept,
-    collect::{collect, kept},
-    incomplete, is_down,
+    accept, incomplete, is_down,
     merging::{Merging, Written},
     one_for_all,
     page::{Page, Read, Reading},
     rank, wants_whole,
 };
 use crate::{
-    attempt::{Answer, Attempt},
-    execute::Done,
+    attempt::{Answer, Attempt, down_visit},
+    body::is_json,
+    done::Done,
     head,
     job::Job,
-    order::down_visit,
-    replicated::is_json,
+    memory::{collect, kept},
 };
 
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");

@@ -11,7 +11,7 @@ use cheops_types::{Code, Limit};
 use http_body::Frame;
 use http_body_util::BodyExt as _;
 
-use crate::{core::Core, gather::Held};
+use crate::{core::Core, memory::Lease};
 
 /// How often what has come is looked at.
 const LOOK_MS: u64 = 1_000;
@@ -21,7 +21,7 @@ const SILENT_LOOKS: u64 = 5;
 /// An answer whose length nobody told.
 pub(super) enum Read {
     /// It has ended.
-    Whole(Bytes, Held),
+    Whole(Bytes, Lease),
     /// It goes on, one document after the other. What has come is in front.
     Stream(Body),
 }
@@ -29,7 +29,7 @@ pub(super) enum Read {
 /// Reads an answer to its end, unless it turns out to have none.
 pub(super) async fn read(core: &Core, mut body: Body) -> Result<Read, Code> {
     let limits = core.limits();
-    let (mut whole, mut held) = (BytesMut::new(), Held::none(&core.shared.memory));
+    let (mut whole, mut held) = (BytesMut::new(), Lease::none(&core.shared.memory));
     let mut counting = Counting::default();
     let (mut looks, mut still_looks) = (0, 0);
     loop {
@@ -64,7 +64,7 @@ async fn fill(
     body: &mut Body,
     whole: &mut BytesMut,
     counting: &mut Counting,
-    held: &mut Held,
+    held: &mut Lease,
 ) -> Result<(), Code> {
     let limits = core.limits();
     while let Some(frame) = body.frame().await {
@@ -153,7 +153,7 @@ impl Counting {
 
 /// A body with what was already read of it in front.
 struct Fronted {
-    front: Option<(Bytes, Held)>,
+    front: Option<(Bytes, Lease)>,
     rest: Body,
 }
 

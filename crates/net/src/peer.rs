@@ -162,7 +162,10 @@ impl PeerLink {
         }
         let failed = |error: hyper::Error| SendError::not_executed(SendErrorKind::Connect, describe(&error));
         let builder = crate::http1::client(self.options.head_fields_max, self.options.head_max_bytes);
-        let (mut sender, connection) = builder.handshake(TokioIo::new(Sliced::new(stream))).await.map_err(failed)?;
+        let (mut sender, connection) = builder
+            .handshake(TokioIo::new(Sliced::new(stream)))
+            .await
+            .map_err(failed)?;
         tokio::task::spawn_local(connection.with_upgrades());
         let mut response = sender
             .send_request(request)

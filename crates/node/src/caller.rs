@@ -4,25 +4,15 @@
 //! the operation records, or with the credential that came with it, and never with more rights than that
 //! caller had.
 
-mod cache;
 mod verify;
 mod voice;
 
 use cheops_replica::{Execution, Form, Secret, Work};
-use cheops_types::{Caller, SiteName};
-use serde::{Deserialize, Serialize};
+use cheops_types::SiteName;
 
-use crate::rows::Kept;
-pub(crate) use cache::Verifications;
+use crate::rows::{Kept, Vouched};
 pub(crate) use verify::{sponsor, verified};
 pub(crate) use voice::{Voice, only_recorded, voice};
-
-/// Somebody whom a site has verified, and the site that says so.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Vouched {
-    pub(crate) by: SiteName,
-    pub(crate) caller: Caller,
-}
 
 /// In whose name something is asked of the application. Empty: in nobody's.
 #[derive(Debug, Clone, Default)]

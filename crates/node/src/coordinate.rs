@@ -13,7 +13,7 @@ use crate::{
     fetch, ids,
     node::Node,
     operation_ref::{OperationRef, Which},
-    problems, promises, rows, spooled, told, wire, write,
+    problems, promises, rows, told, wire, write,
 };
 
 impl Coordinator for Node {
@@ -30,7 +30,7 @@ impl Coordinator for Node {
     }
 
     fn spool(&self) -> Result<Box<dyn Spooling>, Problem> {
-        spooled::begin(&self.core)
+        self.core.spooled.begin(&self.core.spool, &self.core.site)
     }
 
     fn operation(&self, id: &str) -> Result<Option<Bytes>, Problem> {

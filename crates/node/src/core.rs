@@ -12,9 +12,9 @@ use cheops_store::{SiteKey, Spool, Store};
 use cheops_types::SiteName;
 
 use crate::{
-    caller::Verifications, calls::Calls, commit_times::CommitTimes, engine::EngineHandle, finished::Finished,
-    life::Life, missed::Missed, ports::Surroundings, runner::Asks, spooled::Spooled, upkeep::Upkeep,
-    waiting::Waiting,
+    asks::Asks, calls::Calls, commit_times::CommitTimes, comparisons::Comparisons, finished::Finished,
+    inbox::EngineHandle, life::Life, missed::Missed, ports::Surroundings, spooled::Spooled,
+    verifications::Verifications, waiting::Waiting,
 };
 
 /// One site's replication: where it is kept, who waits, and the way to the engine.
@@ -33,7 +33,7 @@ pub(crate) struct Core {
     pub(crate) calls: Calls,
     pub(crate) commit_times: CommitTimes,
     pub(crate) callers: Verifications,
-    pub(crate) upkeep: Upkeep,
+    pub(crate) comparisons: Comparisons,
     pub(crate) missed: Missed,
     pub(crate) life: Life,
     /// How many sets were fenced off since the start.

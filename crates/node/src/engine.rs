@@ -8,9 +8,7 @@
 mod batch;
 mod cache;
 mod change;
-mod fill;
 mod guard;
-mod inbox;
 mod release;
 mod rules;
 mod sweep;
@@ -27,17 +25,12 @@ use cheops_replica::{Event, MetaId, Tuning};
 use cheops_store::{Error, Pending, Read as _};
 use tokio::sync::mpsc;
 
-pub(crate) use self::inbox::{EngineHandle, Inbox, Input};
-use self::{
-    batch::Batch,
-    cache::Cache,
-    inbox::{Busy, Next},
-    sweep::Sweep,
-    timers::Timers,
-};
-pub use self::{fill::Fill, guard::is_guarded};
+pub(crate) use self::change::Held;
+pub use self::guard::is_guarded;
+use self::{batch::Batch, cache::Cache, sweep::Sweep, timers::Timers};
 use crate::{
     core::Core,
+    inbox::{Busy, Inbox, Input, Next},
     promises::Index,
     rows::{SiteRecord, SiteRow},
     task::Task,

@@ -8,6 +8,7 @@ use cheops_types::{NameRequest, NameVerdict};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
+    pack::unpack,
     promises::Promise,
     rows::{Head, Kept, SiteRecord},
     upkeep::Listed,
@@ -26,8 +27,8 @@ pub fn asks(what: u8, body: &[u8]) -> bool {
         b'w' => serde_json::from_slice::<Welcome>(body).is_ok(),
         b'n' => json::<NameRequest>(body),
         b'v' => json::<NameVerdict>(body),
-        b'b' => wire::unpack::<Vec<u128>>(body).is_ok(),
-        _ => wire::unpack::<Listed>(body).is_ok(),
+        b'b' => unpack::<Vec<u128>>(body).is_ok(),
+        _ => unpack::<Listed>(body).is_ok(),
     }
 }
 

@@ -23,18 +23,18 @@ use http_body_util::BodyExt as _;
 use tempfile::TempDir;
 
 use crate::{
-    caller::Verifications,
+    asks::Asks,
     calls::Calls,
     commit_times::CommitTimes,
+    comparisons::Comparisons,
     core::Core,
-    engine::EngineHandle,
     finished::Finished,
+    inbox::EngineHandle,
     missed::Missed,
     ports::{Access, Application, Failed, Later, Peers, Surroundings},
     rows::{Head, HeadStanding, Sets},
-    runner::Asks,
     spooled::Spooled,
-    upkeep::Upkeep,
+    verifications::Verifications,
     waiting::Waiting,
 };
 
@@ -180,7 +180,7 @@ impl Lab {
             calls: Calls::default(),
             commit_times: CommitTimes::default(),
             callers: Verifications::default(),
-            upkeep: Upkeep::default(),
+            comparisons: Comparisons::default(),
             missed: Missed::default(),
             life: crate::life::Life::new(cheops_replica::Site::new(site("here"), 1)),
             fenced: std::sync::atomic::AtomicU64::new(0),

@@ -4,18 +4,23 @@
 //! Nothing that the engine wants done begins before its state is durable. It reaches the application, the
 //! other sites, the clock and randomness only through [`ports`].
 
+mod asks;
 mod caller;
 mod calls;
 mod commit_times;
+mod comparisons;
 mod coordinate;
 mod core;
 mod draft;
 mod engine;
 mod fetch;
+mod fill;
 mod finished;
 #[doc(hidden)]
 pub mod fuzzing;
+mod hello;
 mod ids;
+mod inbox;
 #[cfg(test)]
 mod lab;
 mod life;
@@ -27,6 +32,7 @@ mod names;
 mod node;
 mod operation_ref;
 mod operator;
+mod pack;
 pub mod ports;
 mod problems;
 mod progress;
@@ -39,13 +45,14 @@ mod spooled;
 mod task;
 mod told;
 mod upkeep;
+mod verifications;
 mod waiting;
 mod wire;
 mod write;
 
-#[doc(hidden)]
-pub use engine::Fill;
 pub use engine::is_guarded;
-pub use node::{Node, Options, StartError, Work};
+#[doc(hidden)]
+pub use fill::Fill;
+pub use node::{Node, Options, StartError};
 pub use operator::Operator;
-pub use runner::Runner;
+pub use runner::{Runner, Work};

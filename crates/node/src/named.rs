@@ -6,7 +6,7 @@
 use cheops_replica::{Birth, MetaId};
 use ring::digest::{SHA256, digest};
 
-use crate::{mint, wire::pack};
+use crate::{mint, pack::pack};
 
 /// Begins everything that is hashed here.
 const CONTEXT: &str = "cheops name 1";

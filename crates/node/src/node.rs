@@ -20,22 +20,23 @@ use cheops_types::SiteName;
 use tokio::sync::mpsc;
 
 use crate::{
-    caller::Verifications,
+    asks::Asks,
     calls::Calls,
     commit_times::CommitTimes,
+    comparisons::Comparisons,
     core::Core,
-    engine::{Engine, EngineHandle, Input},
+    engine::Engine,
     fetch::PayloadSets,
     finished::Finished,
+    inbox::{EngineHandle, Input},
     life::Life,
     missed::Missed,
     ports::Surroundings,
     promises::Index,
     rows::{self, Sets, SiteRecord, SiteRow},
-    runner::Asks,
+    runner::Work,
     spooled::Spooled,
-    task::Task,
-    upkeep::Upkeep,
+    verifications::Verifications,
     waiting::Waiting,
 };
 
@@ -86,13 +87,6 @@ pub enum StartError {
 pub struct Node {
     pub(crate) core: Arc<Core>,
     running: Arc<Running>,
-}
-
-/// What the engine wants done, for the runner.
-#[derive(Debug)]
-pub struct Work {
-    pub(crate) core: Arc<Core>,
-    pub(crate) tasks: mpsc::Receiver<Task>,
 }
 
 /// Closes the engine's inbox with the last handle.
@@ -154,7 +148,7 @@ impl Node {
             calls: Calls::default(),
             commit_times: CommitTimes::default(),
             callers: Verifications::default(),
-            upkeep: Upkeep::default(),
+            comparisons: Comparisons::default(),
             missed: Missed::default(),
             life: Life::new(record.site.clone()),
             fenced: std::sync::atomic::AtomicU64::new(0),
@@ -188,7 +182,7 @@ impl Node {
         // An agent that stops has nothing more to send.
         let _ = self.core.engine.post(Input::PeerUp(site.clone()));
         self.core.asks.tell_names();
-        self.core.upkeep.peer_up(site);
+        self.core.comparisons.peer_up(site);
     }
 
     /// The life of another site's store, as the site itself tells it. One that is new knows nothing of its sets: it

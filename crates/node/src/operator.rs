@@ -28,7 +28,7 @@ use cheops_types::{Code, Problem, SiteName};
 use crate::{
     caller,
     core::Core,
-    engine::Input,
+    inbox::Input,
     mint,
     model::{Afterwards, Credential, SetDetail, SetFilter, SetHint, SetList},
     node::Node,

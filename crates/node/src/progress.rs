@@ -5,34 +5,13 @@ use std::time::Duration;
 use cheops_plan::Told;
 use cheops_replica::MetaId;
 use cheops_types::{Code, Outcome, Visit};
-use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
 
-use crate::core::Core;
+use crate::{asks::Progress, core::Core};
 
 /// Between two looks: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(3);
-
-/// How far one site's replica is, as its application tells it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Progress {
-    Done,
-    /// In the application's own word.
-    UnderWay(String),
-    Failed(String),
-}
-
-impl From<cheops_glue::Stage> for Progress {
-    fn from(stage: cheops_glue::Stage) -> Self {
-        match stage {
-            cheops_glue::Stage::Done => Self::Done,
-            cheops_glue::Stage::UnderWay(word) => Self::UnderWay(word),
-            cheops_glue::Stage::Failed(word) => Self::Failed(word),
-        }
-    }
-}
 
 /// Waits until no replica is under way any more, and tells what became of each: one that is still under way is
 /// pending, and one that has failed is refused.

@@ -1,5 +1,7 @@
 //! Replica sets as rows of the store: the head that look-ups read, the record, and each log entry for itself.
 
+mod held_hash;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use cheops_glue::join_key;
@@ -9,10 +11,10 @@ use cheops_store::{
     Error, Incarnation, PayloadHash, PayloadRef, Read, Span, WriteSession,
     tables::{self, OPERATION_DONE, OperationKey, SetRow},
 };
-use cheops_types::{Share, SiteName, Span as SiteSpan};
+use cheops_types::{Caller, Share, SiteName, Span as SiteSpan};
 use serde::{Deserialize, Serialize};
 
-use crate::{caller::Vouched, upkeep::held_hash};
+pub(crate) use held_hash::{hash, held_hash};
 
 pub(crate) type Sets = tables::Sets<Head>;
 pub(crate) type SetsByLocalKey = tables::SetsByLocalKey<Head>;
@@ -72,6 +74,13 @@ impl From<HeadStanding> for Standing {
             HeadStanding::Out => Self::Out,
         }
     }
+}
+
+/// Somebody whom a site has verified, and the site that says so.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Vouched {
+    pub(crate) by: SiteName,
+    pub(crate) caller: Caller,
 }
 
 /// A set without its log.

@@ -26,11 +26,10 @@ use tokio::{
 };
 use tracing::warn;
 
-pub(crate) use asks::{Asks, ReplicaState};
 pub(crate) use recast::Same;
 
 use crate::{
-    Work,
+    asks::Ask,
     core::Core,
     fetch::Fetcher,
     names,
@@ -39,7 +38,6 @@ use crate::{
     upkeep,
     wire::Outboxes,
 };
-use asks::Ask;
 use bring::Bringing;
 use execute::Broken;
 use read::Replica;
@@ -47,6 +45,13 @@ use speak::OwnToken;
 
 /// How often payloads that nobody needs any more are removed.
 const SWEEP: Duration = Duration::from_secs(30);
+
+/// What the engine wants done, for the runner.
+#[derive(Debug)]
+pub struct Work {
+    pub(crate) core: Arc<Core>,
+    pub(crate) tasks: mpsc::Receiver<Task>,
+}
 
 /// Carries out the engine's tasks on the control runtime, and tells it what became of them.
 ///

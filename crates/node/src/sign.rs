@@ -8,7 +8,7 @@ use cheops_replica::{MetaId, Operation, Verb};
 use cheops_types::SiteName;
 use serde::Serialize;
 
-use crate::wire::pack;
+use crate::pack::pack;
 
 /// Begins everything that is signed here: a signature of an operation is never one of something else.
 const CONTEXT: &str = "cheops operation 1";

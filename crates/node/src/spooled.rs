@@ -7,10 +7,10 @@ use std::{
 };
 
 use cheops_plan::{Pending, Spooling, WriteBody};
-use cheops_store::{Payload, PayloadHash, PayloadRef, SpoolWriter};
+use cheops_store::{Payload, PayloadHash, PayloadRef, Spool, SpoolWriter};
 use cheops_types::{Problem, SiteName};
 
-use crate::{core::Core, problems};
+use crate::problems;
 
 /// Bodies that may wait for their write. Of more, the oldest are given up: nobody will come for them.
 const BODIES_MAX: usize = 1024;
@@ -23,6 +23,16 @@ const KEPT: Duration = Duration::from_secs(60);
 pub(crate) struct Spooled(Arc<Mutex<VecDeque<(Instant, Payload)>>>);
 
 impl Spooled {
+    /// Begins with a body.
+    pub(crate) fn begin(&self, spool: &Spool, site: &SiteName) -> Result<Box<dyn Spooling>, Problem> {
+        let writer = spool.begin().map_err(|error| problems::spool(site, &error))?;
+        Ok(Box::new(Body {
+            site: site.clone(),
+            spooled: self.clone(),
+            writer,
+        }))
+    }
+
     /// Keeps a body for whoever comes for it soon.
     pub(crate) fn put(&self, payload: Payload) {
         let mut payloads = self.lock();
@@ -64,19 +74,6 @@ pub(crate) struct Body {
     site: SiteName,
     spooled: Spooled,
     writer: SpoolWriter,
-}
-
-/// Begins with a body.
-pub(crate) fn begin(core: &Core) -> Result<Box<dyn Spooling>, Problem> {
-    let writer = core
-        .spool
-        .begin()
-        .map_err(|error| problems::spool(&core.site, &error))?;
-    Ok(Box::new(Body {
-        site: core.site.clone(),
-        spooled: core.spooled.clone(),
-        writer,
-    }))
 }
 
 impl Spooling for Body {

@@ -11,89 +11,20 @@ mod ranges;
 mod tests;
 mod walk;
 
-use std::{
-    collections::BTreeSet,
-    fmt,
-    rc::Rc,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeSet, rc::Rc, sync::Arc, time::Duration};
 
 use cheops_types::SiteName;
-use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
+use tokio::{task::JoinSet, time::Instant};
 
-pub(crate) use fold::held_hash;
 pub(crate) use ranges::{Listed, answer};
 
-use crate::{core::Core, life, ports::Peers};
+use crate::{core::Core, hello, ports::Peers};
 use walk::Walk;
 
 /// Between two looks at what is due.
 const TICK: Duration = Duration::from_secs(1);
 /// Until the first walk and the first exchange after a start: there is enough to do then.
 const FIRST_AFTER: Duration = Duration::from_secs(30);
-
-/// What others tell the upkeep, and what it has done.
-#[derive(Debug)]
-pub(crate) struct Upkeep {
-    /// Sites that can be reached again.
-    returned: Mutex<BTreeSet<SiteName>>,
-    /// One scan of all sets at a time.
-    scans: Semaphore,
-    compared: AtomicU64,
-    walks: AtomicU64,
-    expired: AtomicU64,
-    exchanges: AtomicU64,
-    disagreed: AtomicU64,
-}
-
-impl Default for Upkeep {
-    fn default() -> Self {
-        Self {
-            returned: Mutex::default(),
-            scans: Semaphore::new(1),
-            compared: AtomicU64::default(),
-            walks: AtomicU64::default(),
-            expired: AtomicU64::default(),
-            exchanges: AtomicU64::default(),
-            disagreed: AtomicU64::default(),
-        }
-    }
-}
-
-impl Upkeep {
-    /// A site can be reached again: what the two hold is compared soon.
-    pub(crate) fn peer_up(&self, site: &SiteName) {
-        let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
-        returned.insert(site.clone());
-    }
-
-    fn take_returned(&self) -> BTreeSet<SiteName> {
-        let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *returned)
-    }
-}
-
-/// Counters in Prometheus' text form.
-impl fmt::Display for Upkeep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counters = [
-            ("comparisons_begun_total", &self.compared),
-            ("comparison_walks_total", &self.walks),
-            ("tombstones_expired_total", &self.expired),
-            ("range_exchanges_total", &self.exchanges),
-            ("range_disagreements_total", &self.disagreed),
-        ];
-        for (name, counter) in counters {
-            let value = counter.load(Ordering::Relaxed);
-            writeln!(f, "# TYPE cheops_{name} counter\ncheops_{name} {value}")?;
-        }
-        Ok(())
-    }
-}
 
 /// Runs until it is dropped. `is_busy` says whether the application has enough to do on behalf of replication.
 pub(crate) async fn run(core: Arc<Core>, peers: Rc<dyn Peers>, is_busy: impl Fn() -> bool) {
@@ -110,7 +41,7 @@ pub(crate) async fn run(core: Arc<Core>, peers: Rc<dyn Peers>, is_busy: impl Fn(
         }
         let up = up_sites(&core, &*peers);
         walk.go_on(&core, &up).await;
-        let mut due = core.upkeep.take_returned();
+        let mut due = core.comparisons.take_returned();
         if exchange_at <= Instant::now() {
             exchange_at = Instant::now() + every();
             due.extend(up.iter().filter(|site| **site != core.site).cloned());
@@ -127,7 +58,7 @@ async fn say_hellos(core: &Arc<Core>, sites: BTreeSet<SiteName>) {
     for site in sites {
         if site != core.site && !core.life.has_confirmed(&site) {
             let core = Arc::clone(core);
-            hellos.spawn(async move { life::say_hello(&core, &site).await });
+            hellos.spawn(async move { hello::say_hello(&core, &site).await });
         }
     }
     hellos.join_all().await;

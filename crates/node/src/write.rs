@@ -15,7 +15,7 @@ use crate::{
     caller,
     core::Core,
     draft::{Drafted, To, draft},
-    engine::Input,
+    inbox::Input,
     mint, problems, progress, told,
     waiting::{AppAnswer, Stage, Waiter},
 };

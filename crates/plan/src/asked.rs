@@ -4,7 +4,7 @@ use std::fmt;
 
 use cheops_types::{Consistency, SiteName};
 
-use crate::{Plan, Target, View, decide::at, nearest_first};
+use crate::{Plan, Target, View, nearest_first};
 
 /// What a scope asks for. `&` on a write and `%` mean something only together with what the resource is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +54,7 @@ fn one_of<V: View + ?Sized>(plan: Plan, view: &V) -> Plan {
 fn nearest<V: View + ?Sized>(mut sites: Vec<SiteName>, view: &V) -> Plan {
     nearest_first(&mut sites, view);
     let first = sites.into_iter().next();
-    first.map_or(Plan::Local, |site| at(site, view.here()))
+    first.map_or(Plan::Local, |site| Plan::at(site, view.here()))
 }
 
 impl fmt::Display for Asked {

@@ -140,19 +140,14 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
     /// Each of these sites once, nearest first; late answers are hedged.
     fn first_of(&self, mut sites: Vec<SiteName>) -> Plan {
         nearest_first(&mut sites, self.view);
-        let mut members: Vec<_> = sites.into_iter().map(|site| at(site, self.here())).collect();
+        let mut members: Vec<_> = sites
+            .into_iter()
+            .map(|site| Plan::at(site, self.here()))
+            .collect();
         match members.len() {
             1 => members.remove(0),
             _ => Plan::FirstOf(members),
         }
-    }
-}
-
-pub(crate) fn at(site: SiteName, here: &SiteName) -> Plan {
-    if site == *here {
-        Plan::Local
-    } else {
-        Plan::Forward(site)
     }
 }
 

@@ -89,6 +89,15 @@ fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error
 // === impl Plan ===
 
 impl Plan {
+    /// One site answers.
+    pub fn at(site: SiteName, here: &SiteName) -> Self {
+        if site == *here {
+            Self::Local
+        } else {
+            Self::Forward(site)
+        }
+    }
+
     /// What the receipt calls it.
     pub fn kind(&self) -> PlanKind {
         match self {

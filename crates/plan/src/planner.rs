@@ -3,9 +3,7 @@
 use cheops_scope::{Loc, LocKind, Operator, Radius};
 use cheops_types::{Code, Consistency, Problem, SiteName, VerbClass};
 
-use crate::{
-    Plan, Remainder, Request, Tell, View, Wish, asked::Asked, decide, explain::reasons, nearness::Nearness,
-};
+use crate::{Plan, Remainder, Request, Tell, View, Wish, asked::Asked, explain::reasons, nearness::Nearness};
 
 /// What a request asks for: by its scope, or by what is left of another agent's plan. A scope that was not checked is read
 /// as far as it means something and refused otherwise.
@@ -230,7 +228,7 @@ impl<V: View + ?Sized> Planner<'_, V> {
     }
 
     fn at(&self, site: &SiteName) -> Plan {
-        decide::at(site.clone(), self.view.here())
+        Plan::at(site.clone(), self.view.here())
     }
 
     fn is_reachable(&self, site: &SiteName) -> bool {

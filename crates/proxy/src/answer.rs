@@ -103,6 +103,15 @@ pub(crate) fn peer_problem(error: &SendError, site: &SiteName, verb: VerbClass) 
     Problem::new(code, detail).at(site)
 }
 
+/// A site that this agent has no link to.
+pub(crate) fn unlinked(site: &SiteName) -> Problem {
+    Problem::new(
+        Code::PeerUnreachable,
+        format!("site `{site}` has no address here: add it under [sites]"),
+    )
+    .at(site)
+}
+
 fn is_lost_write(error: &SendError, verb: VerbClass) -> bool {
     error.outcome == Outcome::Unknown && !verb.is_read()
 }

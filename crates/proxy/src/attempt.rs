@@ -1,18 +1,22 @@
-//! One request at one site.
+//! One request at one site, with ids as that site knows them.
+
+mod ids;
+mod places;
+mod rewrite;
+mod shown;
+mod stream;
 
 use std::pin::pin;
 
 use cheops_net::{Body, Bulk, Expired, SendError, SendErrorKind};
-use cheops_types::{Code, Limit, Outcome, Problem, ServiceName, SiteName, Visit, headers};
+use cheops_plan::Told;
+use cheops_types::{Code, Limit, Outcome, Problem, Receipt, ServiceName, SiteName, Visit, headers};
 use http::{HeaderName, HeaderValue, Request, Response, request};
 use http_body::Body as _;
 
-use crate::{
-    Counted, answer, carry, head, identity,
-    job::Job,
-    operation,
-    replicated::{self, Places},
-};
+use crate::{Counted, answer, answer::unlinked, carry, head, job::Job, operation, service::identity};
+pub(crate) use places::Places;
+pub(crate) use rewrite::{ask_for_readable, local_path, map_head, show};
 
 /// What came back.
 pub(crate) enum Answer {
@@ -52,7 +56,7 @@ impl Job {
             return self.asked_too_often(site);
         }
         if self.concern.is_some() {
-            return Box::pin(replicated::attempt(self, site, head, body)).await;
+            return Box::pin(rewrite::attempt(self, site, head, body)).await;
         }
         self.attempt_as_is(site, head, body).await
     }
@@ -183,14 +187,6 @@ pub(crate) fn no_link(site: &SiteName) -> Attempt {
     Attempt::failed(site, Outcome::NotExecuted, unlinked(site))
 }
 
-pub(crate) fn unlinked(site: &SiteName) -> Problem {
-    Problem::new(
-        Code::PeerUnreachable,
-        format!("site `{site}` has no address here: add it under [sites]"),
-    )
-    .at(site)
-}
-
 pub(crate) fn answered_at(site: &SiteName, mut response: Response<Body>) -> Attempt {
     let receipt = answer::take_receipt(&mut response);
     if let Some(places) = Places::take(response.headers_mut()) {
@@ -200,7 +196,7 @@ pub(crate) fn answered_at(site: &SiteName, mut response: Response<Body>) -> Atte
     operation::relay_location(&mut response, site);
     let (visit, workflow) = match receipt {
         Some(receipt) => {
-            if let Some(told) = replicated::told_by(&receipt) {
+            if let Some(told) = told_by(&receipt) {
                 response.extensions_mut().insert(told);
             }
             if !receipt.unused.is_empty() {
@@ -222,4 +218,20 @@ pub(crate) fn answered_at(site: &SiteName, mut response: Response<Body>) -> Atte
         answer: Answer::Response(response),
         is_broken: false,
     }
+}
+
+/// What another agent's receipt says about a replicated write.
+fn told_by(receipt: &Receipt) -> Option<Told> {
+    Some(Told {
+        set: receipt.set.as_deref()?.into(),
+        operation: receipt.operation.clone(),
+        held: receipt.held.unwrap_or_default(),
+        sites: receipt.sites.clone(),
+        complete: receipt.complete,
+    })
+}
+
+/// A site that was not asked because it does not answer heartbeats.
+pub(crate) fn down_visit(site: &SiteName) -> Visit {
+    Visit::failed(site, Outcome::NotExecuted, Code::PeerDown.as_str())
 }

@@ -1,5 +1,7 @@
 //! Requests of users and of this site's own services.
 
+mod context_free;
+
 use std::{pin::pin, rc::Rc, sync::Arc};
 
 use cheops_glue::Carrier;
@@ -10,16 +12,17 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, request};
 use hyper::body::Incoming;
 
 use crate::{
-    Counted, Role, Tag, WorldView, answer, carry, context_free,
-    core::{Core, Service},
+    Counted, Role, Tag, WorldView, answer, carry,
+    core::Core,
     correlation::{Carried, Found},
     discovery::Question,
-    execute::{self, Done},
+    done::{Done, finish},
+    execute::execute,
     facts::{self, Asking},
     head::{self, Facts},
-    identity::Sender,
     job::{Caller, Flow, Job},
-    operation, replicated,
+    operation,
+    service::{Service, identity::Sender},
     tunnel::{self, Wish},
 };
 
@@ -39,7 +42,7 @@ pub(crate) fn handle(
         if operation::is_asked(core, &head) {
             return Box::pin(operation::answer(core, &head)).await;
         }
-        if let Err(problem) = replicated::check_path(&Asking::of(core, name, &head, Caller::User)) {
+        if let Err(problem) = facts::check_path(&Asking::of(core, name, &head, Caller::User)) {
             return core.refuse(&problem);
         }
         if facts.explain {
@@ -109,7 +112,7 @@ fn find_flow(
 }
 
 /// A user's own keys say nothing; one of ours would lead into somebody else's workflow.
-pub(crate) fn strip_users_keys(core: &Core, role: Role, headers: &mut HeaderMap, facts: Facts) {
+fn strip_users_keys(core: &Core, role: Role, headers: &mut HeaderMap, facts: Facts) {
     let (carriers, correlation) = (core.world.profile.correlation(), &core.shared.correlation);
     // Keys of before a restart are recognised too, so an empty table does not mean that there is none.
     let may_be_elsewhere = || {
@@ -134,11 +137,7 @@ fn lost() -> Problem {
 }
 
 /// Reads and checks the scope that the request itself brings.
-pub(crate) fn own_scope(
-    core: &Core,
-    service: &Service,
-    headers: &HeaderMap,
-) -> Result<Arc<Carried>, Problem> {
+fn own_scope(core: &Core, service: &Service, headers: &HeaderMap) -> Result<Arc<Carried>, Problem> {
     let mut values = headers.get_all(headers::SCOPE).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
         return Err(Problem::new(
@@ -185,12 +184,12 @@ async fn planned(
         // The workflow that it belongs to is told, too.
         Err(problem) => {
             let refused = Done::refused(job.here(), problem);
-            return execute::finish(&job, PlanKind::Local, refused);
+            return finish(&job, PlanKind::Local, refused);
         }
     };
     match wish {
         Some(wish) => tunnel::scoped(job, plan, wish, connection.hold()).await,
-        None => execute::execute(job, &plan, Body::from(incoming)).await,
+        None => execute(job, &plan, Body::from(incoming)).await,
     }
 }
 
@@ -232,7 +231,7 @@ fn explained(
 }
 
 /// A request ready to be planned, and the wish to switch protocols, where it has one.
-pub(crate) fn job(
+fn job(
     core: &Rc<Core>,
     connection: &Connection<Arc<Tag>>,
     service: &Rc<Service>,
@@ -257,7 +256,7 @@ pub(crate) fn job(
 
 /// Passes a request on. The answer to a question that is remembered is kept, and given when the service
 /// cannot be reached.
-pub(crate) fn plain(
+fn plain(
     core: &Core,
     connection: &Connection<Arc<Tag>>,
     service: &Service,

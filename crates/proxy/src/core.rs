@@ -1,30 +1,20 @@
 //! One generation of the configuration with one core's connections.
 
+mod collect;
+
 use std::{collections::HashMap, rc::Rc, sync::Arc};
 
 use cheops_net::{
     Body, Clock, NotDone, PeerLink, PeerOptions, Trailers, Upstream, UpstreamOptions, UpstreamTarget,
 };
+use cheops_plan::Coordinator;
 use cheops_types::{Code, Limit, Limits, Outcome, Problem, ServiceName, SiteName, headers};
 use http::Response;
 
-use crate::{Counted, Counters, Shared, World, answer, head::Via, identity::Identity};
-
-/// A service as one core sees it.
-pub(crate) struct Service {
-    pub(crate) name: ServiceName,
-    pub(crate) upstream: Rc<Upstream>,
-    /// The same with this agent's certificate, by which the application believes it about callers.
-    pub(crate) vouched: Option<Rc<Upstream>>,
-    pub(crate) identity: Option<Identity>,
-    /// Whether other sites may use it.
-    pub(crate) is_offered: bool,
-    /// What callers may say behind a request's body.
-    pub(crate) trailers: Rc<Trailers>,
-    /// Callers with privileges that a peer may speak for.
-    pub(crate) vouch: Vec<String>,
-    pub(crate) via: Via,
-}
+use crate::{
+    Counted, Counters, Shared, World, answer,
+    service::{Service, Via, identity::Identity},
+};
 
 /// What a request needs from its core. A request keeps the generation that it began with.
 pub(crate) struct Core {
@@ -104,6 +94,15 @@ impl Core {
 
     pub(crate) fn peers(&self) -> impl Iterator<Item = &Rc<PeerLink>> {
         self.peers.values()
+    }
+
+    /// Replication, where this site has it.
+    pub(crate) fn replication(&self) -> Result<&Arc<dyn Coordinator>, Problem> {
+        self.shared.replication().ok_or_else(|| {
+            let here = &self.world.site;
+            let detail = format!("site `{here}` does not replicate: it has no store");
+            Problem::new(Code::NotAvailable, detail).at(here)
+        })
     }
 
     /// The answer to a request that certainly executed nowhere; a peer may go elsewhere with it.

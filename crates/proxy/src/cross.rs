@@ -8,7 +8,7 @@ mod whole;
 use cheops_plan::{Make, Plan};
 use cheops_types::{Problem, SiteName};
 
-use crate::{execute::Done, job::Job};
+use crate::{done::Done, job::Job};
 use cheops_net::Body;
 pub(crate) use owner::change;
 pub(crate) use whole::read as read_whole;
@@ -25,16 +25,8 @@ pub(crate) async fn make(job: &mut Job, make: &Make, body: Body) -> Done {
 /// The plan of a request for one resource that one of these sites has: it goes to that one.
 pub(crate) async fn plan_for_one(job: &Job, sites: &[SiteName]) -> Result<Plan, Problem> {
     match owner::find(job, sites).await {
-        owner::Found::At(site) => Ok(at(job, site)),
+        owner::Found::At(site) => Ok(Plan::at(site, job.here())),
         owner::Found::Nowhere => Ok(Plan::Local),
         owner::Found::Unclear(missing) => Err(owner::unclear(&missing)),
-    }
-}
-
-fn at(job: &Job, site: SiteName) -> Plan {
-    if site == *job.here() {
-        Plan::Local
-    } else {
-        Plan::Forward(site)
     }
 }

@@ -2,6 +2,7 @@
 
 mod concern;
 mod explained;
+mod path;
 
 use cheops_glue::{ContextFree, Profile};
 use cheops_plan::{Caller, Decided, Plan, Remainder, Silent, Tell, Wish};
@@ -9,9 +10,14 @@ use cheops_scope::Scope;
 use cheops_types::{Problem, ServiceName, VerbClass, headers};
 use http::{HeaderMap, Method, request};
 
-use crate::{Shared, World, WorldView, core::Core, job::Job, replicated};
+use crate::{
+    Shared, World, WorldView,
+    core::Core,
+    job::{AnswerIds, Job},
+};
 pub(crate) use concern::concerns;
 pub use explained::{ExplainAsk, Explained, explain_request};
+pub(crate) use path::check_path;
 
 const CHANGES_NOTHING: &str = "it changes nothing";
 
@@ -127,7 +133,7 @@ impl<'a> Asking<'a> {
 /// Decides what happens to a request. What it was decided by stays with the request.
 pub(crate) fn decide(job: &mut Job, remainder: Option<&Remainder>, switches: bool) -> Result<Plan, Problem> {
     let decided = decide_and_tell(job, remainder, switches, &mut Silent);
-    job.answer_ids = replicated::AnswerIds::of(&decided, job.caller);
+    job.answer_ids = AnswerIds::of(&decided, job.caller);
     job.concern = decided.concern;
     decided.plan
 }

@@ -1,7 +1,6 @@
 //! One question to several sites: a merged list, or the first that has the resource.
 
 mod accept;
-mod collect;
 mod lines;
 mod list;
 mod merging;
@@ -15,8 +14,7 @@ use cheops_types::{Code, Health, Limit, Outcome, Problem, SiteName, VerbClass, V
 use http::HeaderMap;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
-use crate::{attempt::Answer, execute::Done, job::Job};
-pub(crate) use collect::{Held, Memory, collect, kept};
+use crate::{attempt::Answer, done::Done, job::Job};
 use list::list;
 use one::first_that_has_it;
 

@@ -13,11 +13,13 @@ use http::{
 };
 
 use crate::{
-    Counted, Proxy, Shared, WorldView, answer,
-    attempt::{Answer, Attempt, unlinked},
-    core::{Core, Service},
+    Counted, Proxy, Shared, WorldView,
+    answer::{self, unlinked},
+    attempt::{Answer, Attempt},
+    core::Core,
     correlation::Carried,
     job::{Caller, Flow, Job},
+    service::Service,
 };
 
 /// No answer.

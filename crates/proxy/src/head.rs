@@ -1,6 +1,8 @@
 //! What a proxy does to every head: hop-by-hop headers, `Via`, `Host`, loops.
 
-use cheops_types::{Code, Problem, ServiceName, SiteName, headers};
+mod strict;
+
+use cheops_types::{Code, Problem, headers};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri, Version,
     header::{
@@ -10,11 +12,11 @@ use http::{
     request,
 };
 
-use crate::{
-    core::Service,
+use crate::service::{
+    Service, Via,
     identity::{self, Sender, begins},
-    strict,
 };
+pub(crate) use strict::check_method;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -317,38 +319,6 @@ fn normalise_target(
     Ok(())
 }
 
-/// This agent's place in `Via`: one per site and service, so that a request that comes back to the
-/// same place is a loop.
-pub(crate) struct Via {
-    name: String,
-    http_1_0: HeaderValue,
-    http_1_1: HeaderValue,
-    http_2: HeaderValue,
-}
-
-impl Via {
-    pub(crate) fn new(site: &SiteName, service: &ServiceName) -> Self {
-        let name = format!("cheops-{site}-{service}");
-        let value = |protocol| {
-            HeaderValue::try_from(format!("{protocol} {name}")).expect("names are made of header characters")
-        };
-        Self {
-            http_1_0: value("1.0"),
-            http_1_1: value("1.1"),
-            http_2: value("2"),
-            name,
-        }
-    }
-
-    fn value(&self, version: Version) -> &HeaderValue {
-        match version {
-            Version::HTTP_2 => &self.http_2,
-            Version::HTTP_10 => &self.http_1_0,
-            _ => &self.http_1_1,
-        }
-    }
-}
-
 /// Adds this hop to `Via`, or refuses a request that was here before.
 fn add_via(head: &mut request::Parts, facts: Facts, via: &Via) -> Result<(), Problem> {
     if facts.via
@@ -391,6 +361,8 @@ pub(crate) fn copy(head: &request::Parts) -> request::Parts {
 
 #[cfg(test)]
 mod tests {
+    use cheops_types::{ServiceName, SiteName};
+
     use super::*;
 
     fn headers(list: &[(&str, &str)]) -> HeaderMap {

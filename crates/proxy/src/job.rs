@@ -1,5 +1,7 @@
 //! One request on its way, with everything that its execution needs.
 
+mod answer_ids;
+
 use std::{
     cell::{OnceCell, RefCell},
     rc::Rc,
@@ -13,11 +15,12 @@ use cheops_types::{Code, Limit, Outcome, Problem, Receipt, ServiceName, SiteName
 use http::request;
 
 use crate::{
-    core::{Core, Service},
+    core::Core,
     correlation::{Carried, Lasting, Workflow},
     head,
-    replicated::AnswerIds,
+    service::Service,
 };
+pub(crate) use answer_ids::AnswerIds;
 pub(crate) use cheops_plan::Caller;
 
 /// The statuses of answers behind which the service goes on.

@@ -6,39 +6,47 @@
 
 mod answer;
 mod attempt;
+mod body;
 mod carry;
 mod client_port;
-mod context_free;
 mod core;
 mod correlation;
 mod counters;
 mod cross;
 mod discovery;
+mod done;
 mod execute;
 mod facts;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gather;
 mod hands;
 mod head;
-mod identity;
 mod job;
 mod key;
+mod listener;
+mod memory;
 mod operation;
-mod order;
 mod peer_port;
+mod pieces;
+mod prefer;
 mod proxy;
-mod replicated;
-mod strict;
+mod remainder;
+mod run;
+mod service;
+mod shared;
 mod tunnel;
 mod view;
 mod world;
+mod write;
 
 pub use correlation::{Correlation, InvalidSaved, SavedWorkflow};
 pub use counters::{Counted, Counters};
 pub use facts::{ExplainAsk, Explained, explain_request};
 pub use hands::{Hands, NoAnswer};
 pub use key::KeyMaker;
-pub use proxy::{Proxy, Role, Shared, Tag};
-#[doc(hidden)]
-pub use replicated::fuzzing;
+pub use listener::{Role, Tag};
+pub use proxy::Proxy;
+pub use shared::Shared;
 pub use view::WorldView;
 pub use world::{ServiceEntry, World};

@@ -11,7 +11,7 @@ use http::{
     request,
 };
 
-use crate::{answer, attempt, core::Core, head};
+use crate::{answer, core::Core, head};
 
 /// Whether a request of a client asks how an operation stands. Every request is looked at: a few bytes.
 pub(crate) fn is_asked(core: &Core, head: &request::Parts) -> bool {
@@ -87,7 +87,7 @@ fn site_of(query: Option<&str>) -> Option<SiteName> {
 }
 
 async fn ask(core: &Rc<Core>, site: &SiteName, id: &str) -> Result<Response<Body>, Problem> {
-    let no_link = || attempt::unlinked(site);
+    let no_link = || answer::unlinked(site);
     let link = core.peer(site).ok_or_else(no_link)?;
     let request = Request::builder()
         .method(Method::GET)

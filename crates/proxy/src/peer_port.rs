@@ -1,8 +1,5 @@
 //! Requests of other sites' agents. Who calls is what the certificate says, never a header.
 
-mod budget;
-mod payload;
-mod pieces;
 mod replication;
 
 use std::{rc::Rc, sync::Arc};
@@ -16,18 +13,16 @@ use hyper::body::Incoming;
 
 use crate::{
     Counted, Tag, carry,
-    core::{Core, Service},
+    core::Core,
     correlation::Carried,
-    execute,
+    execute::execute,
     facts::{self, Asking},
     head::{self, Facts},
-    identity::Sender,
     job::{Caller, Flow, Job},
-    replicated,
+    remainder,
+    service::{Service, identity::Sender},
     tunnel::{self, Wish},
 };
-pub(crate) use budget::Budget;
-pub(crate) use payload::Payload;
 
 pub(crate) async fn handle(
     core: &Rc<Core>,
@@ -61,7 +56,7 @@ pub(crate) async fn handle(
     core.counters.add(Counted::FromPeers);
     let (head, incoming) = request.into_parts();
     match admit(core, peer, head, &incoming) {
-        Ok((job, plan, None)) => execute::execute(job, &plan, Body::from(incoming)).await,
+        Ok((job, plan, None)) => execute(job, &plan, Body::from(incoming)).await,
         Ok((job, plan, Some(wish))) => tunnel::scoped(job, plan, wish, connection.hold()).await,
         Err(problem) => core.refuse(&problem),
     }
@@ -89,7 +84,7 @@ fn admit(
     incoming: &Incoming,
 ) -> Result<(Job, Plan, Option<Wish>), Problem> {
     let service = find_service(core, peer, &head)?;
-    replicated::check_path(&Asking::of(core, &service.name, &head, Caller::Peer))
+    facts::check_path(&Asking::of(core, &service.name, &head, Caller::Peer))
         .map_err(|problem| problem.at(&core.world.site))?;
     let flow = match core
         .world
@@ -100,7 +95,7 @@ fn admit(
         Some(_) => Flow::Alone,
         None => read_flow(core, &head)?,
     };
-    let remainder = replicated::remainder(&head).map_err(|problem| problem.at(&core.world.site))?;
+    let remainder = remainder::read(&head).map_err(|problem| problem.at(&core.world.site))?;
     let facts = Facts::of(&head.headers);
     let wish = Wish::take(&mut head, facts, incoming);
     let sender = Sender::Peer {

@@ -1,121 +1,13 @@
 //! One core's proxy: the entry for every request, and the pools behind it.
 
-use std::{
-    cell::RefCell,
-    convert::Infallible,
-    rc::Rc,
-    sync::{
-        Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{cell::RefCell, convert::Infallible, rc::Rc, sync::Arc};
 
-use arc_swap::ArcSwap;
-use cheops_net::{Body, Clock, Connection, Handler, Offload};
-use cheops_plan::{Coordinator, Presence};
-use cheops_types::{Distances, ServiceName, headers};
+use cheops_net::{Body, Clock, Connection, Handler};
+use cheops_types::headers;
 use http::{Method, Request, Response, Version};
 use hyper::body::{Body as _, Incoming};
 
-use crate::{
-    Correlation, Counters, World, answer, client_port, core::Core, discovery::Discovery, gather::Memory,
-    peer_port,
-};
-
-/// Who a listener is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Users: only the scope header counts.
-    Public,
-    /// The other services of this site: correlation applies.
-    Internal,
-    /// One address for both: correlation applies to keys minted here.
-    Shared,
-    /// Other agents.
-    Peer,
-}
-
-/// What a listener is for.
-#[derive(Debug, Clone)]
-pub struct Tag {
-    pub role: Role,
-    /// The service behind a client port; none on the peer port.
-    pub service: Option<ServiceName>,
-}
-
-/// What all cores share.
-pub struct Shared {
-    world: ArcSwap<World>,
-    generation: AtomicU64,
-    pub distances: Arc<ArcSwap<Distances>>,
-    pub correlation: Correlation,
-    pub(crate) discovery: Discovery,
-    /// What peers send for replication's sake.
-    pub(crate) messages: Arc<peer_port::Budget>,
-    /// What merges and rewritten answers have in memory.
-    pub(crate) memory: Arc<Memory>,
-    /// Work on bodies that are too long for a core.
-    pub(crate) offload: Offload,
-    /// What is replicated here; whoever replicates keeps it.
-    pub presence: Arc<Presence>,
-    replication: OnceLock<Arc<dyn Coordinator>>,
-    counters: Mutex<Vec<Arc<Counters>>>,
-}
-
-impl Shared {
-    pub fn new(
-        world: World,
-        distances: Arc<ArcSwap<Distances>>,
-        correlation: Correlation,
-        presence: Arc<Presence>,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            world: ArcSwap::from_pointee(world),
-            generation: AtomicU64::new(1),
-            distances,
-            correlation,
-            discovery: Discovery::default(),
-            messages: Arc::default(),
-            memory: Arc::default(),
-            offload: Offload::default(),
-            presence,
-            replication: OnceLock::new(),
-            counters: Mutex::default(),
-        })
-    }
-
-    /// Makes replication available, once.
-    pub fn attach(&self, coordinator: Arc<dyn Coordinator>) {
-        if self.replication.set(coordinator).is_err() {
-            tracing::error!("replication is attached already");
-        }
-    }
-
-    pub(crate) fn replication(&self) -> Option<&Arc<dyn Coordinator>> {
-        self.replication.get()
-    }
-
-    pub fn world(&self) -> Arc<World> {
-        self.world.load_full()
-    }
-
-    pub fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
-    }
-
-    /// Makes a new configuration the current one; requests under way end with the old one.
-    pub fn swap_world(&self, world: World) {
-        self.world.store(Arc::new(world));
-        self.generation.fetch_add(1, Ordering::Release);
-    }
-
-    pub fn counters(&self) -> Vec<Arc<Counters>> {
-        self.counters
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-}
+use crate::{Role, Shared, Tag, answer, client_port, core::Core, peer_port};
 
 /// Handles the requests of one core.
 pub struct Proxy {
@@ -125,12 +17,7 @@ pub struct Proxy {
 impl Proxy {
     /// Must run on the core's own runtime.
     pub fn new(shared: Arc<Shared>, clock: Rc<Clock>) -> Rc<Self> {
-        let counters = Arc::new(Counters::default());
-        shared
-            .counters
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(counters.clone());
+        let counters = shared.add_counters();
         let core = Core::new(shared, clock, counters);
         let proxy = Rc::new(Self {
             core: RefCell::new(Rc::new(core)),

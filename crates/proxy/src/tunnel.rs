@@ -16,13 +16,13 @@ use hyper_util::rt::TokioIo;
 
 use crate::{
     Counted,
-    attempt::{Answer, Attempt, answered_at, no_link},
-    core::{Core, Service},
+    attempt::{Answer, Attempt, answered_at, map_head, no_link},
+    core::Core,
     cross,
-    execute::{self, Done},
+    done::{Done, finish},
     head::{self, Facts},
     job::Job,
-    replicated,
+    service::Service,
 };
 
 /// What a client asked to switch to, taken off its request before the head is cleaned.
@@ -115,7 +115,7 @@ pub(crate) async fn scoped(job: Job, mut plan: Plan, wish: Wish, hold: Hold) -> 
     if let Plan::Owner(sites) = &plan {
         plan = match cross::plan_for_one(&job, sites).await {
             Ok(plan) => plan,
-            Err(problem) => return execute::finish(&job, kind, Done::refused(job.here(), problem)),
+            Err(problem) => return finish(&job, kind, Done::refused(job.here(), problem)),
         };
     }
     let sites = plan.in_turn(job.here()).unwrap_or_default();
@@ -133,7 +133,7 @@ pub(crate) async fn scoped(job: Job, mut plan: Plan, wish: Wish, hold: Hold) -> 
                     visits,
                     ..attempt.into()
                 };
-                let mut response = execute::finish(&job, kind, done);
+                let mut response = finish(&job, kind, done);
                 let receipt = response.headers_mut().remove(RECEIPT);
                 let mut response = wish.join(&job.core, response, other, hold);
                 if let Some(receipt) = receipt {
@@ -158,13 +158,12 @@ pub(crate) async fn scoped(job: Job, mut plan: Plan, wish: Wish, hold: Hold) -> 
         },
         None => Done::problem(Problem::new(Code::NoSiteLeft, "the plan names no site")),
     };
-    execute::finish(&job, kind, done)
+    finish(&job, kind, done)
 }
 
 async fn attempt(job: &Job, site: &SiteName, wish: &Wish) -> Result<(Attempt, OnUpgrade), Attempt> {
     let mut head = head::copy(&job.head);
-    replicated::map_head(job, site, &mut head)
-        .map_err(|problem| Attempt::failed(site, Outcome::NotExecuted, problem))?;
+    map_head(job, site, &mut head).map_err(|problem| Attempt::failed(site, Outcome::NotExecuted, problem))?;
     if site == job.here() {
         job.enter_workflow(&mut head)
             .map_err(|problem| Attempt::failed(site, Outcome::NotExecuted, problem))?;

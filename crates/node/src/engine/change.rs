@@ -16,7 +16,7 @@ use crate::{
 
 /// A set in memory, and what is stored of it that is not plainly in it.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(crate) struct Held {
     pub(super) kept: Kept,
     /// Whether the data plane knows of the set, and by which local id.
     pub(super) is_announced: bool,
@@ -26,12 +26,12 @@ pub(super) struct Held {
 }
 
 /// Only what differs from what is stored.
-pub(super) enum Change {
+pub(crate) enum Change {
     Put(Box<Put>),
     Forget { meta: MetaId, payloads: Vec<PayloadRef> },
 }
 
-pub(super) struct Put {
+pub(crate) struct Put {
     meta: MetaId,
     here: SiteName,
     /// Without the log.
@@ -61,7 +61,7 @@ impl Held {
     }
 
     /// Nothing of it is stored yet. `begins` where this is its create, not a state that another site has sent.
-    pub(super) fn new(run: u64, incarnation: u64, set: Set, begins: bool) -> Self {
+    pub(crate) fn new(run: u64, incarnation: u64, set: Set, begins: bool) -> Self {
         Self {
             kept: Kept {
                 run,
@@ -80,7 +80,7 @@ impl Held {
 
     /// What has to be written, if anything, when `before` is stored without its log. From now on this counts
     /// as stored.
-    pub(super) fn change(&mut self, before: Option<&Kept>, here: &SiteName) -> Option<Change> {
+    pub(crate) fn change(&mut self, before: Option<&Kept>, here: &SiteName) -> Option<Change> {
         let changed = self.kept.set.drain_changes();
         self.kept.writer = caller::last_writer(&self.kept);
         let kept = self.kept.without_log();
@@ -164,7 +164,7 @@ fn missing(
 }
 
 impl Change {
-    pub(super) fn apply(self, session: &mut WriteSession<'_>) -> Result<(), Error> {
+    pub(crate) fn apply(self, session: &mut WriteSession<'_>) -> Result<(), Error> {
         match self {
             Self::Put(put) => put.apply(session),
             Self::Forget { meta, payloads } => {

@@ -16,7 +16,7 @@ use tokio::{sync::oneshot, time::timeout};
 use self::lab::{App, Pair, Place, answered, create, put, site};
 use crate::{
     draft,
-    engine::Input,
+    inbox::Input,
     mint::{self, NewId},
     rows::{SiteRow, UnsettledRecords},
     task::Task,

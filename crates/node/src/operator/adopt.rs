@@ -9,8 +9,8 @@ use cheops_types::{Code, Problem, ServiceName, SiteName};
 use super::{Operator, find};
 use crate::{
     draft,
-    engine::Input,
     ids::Finder,
+    inbox::Input,
     mint::{self, NewId},
     model::{Adopt, SetDetail, SetHint},
     problems,

@@ -8,7 +8,7 @@ use cheops_types::{Code, Problem, Share, SiteName, SpanForm};
 use super::{Operator, find, view::View};
 use crate::{
     core::Core,
-    engine::Input,
+    inbox::Input,
     model::{AddSite, CrossDetail, CrossList, CrossSummary, FlaggedName, Rebalance, SetFilter, SetHint},
     names, problems,
     rows::{self, Names},

@@ -39,7 +39,7 @@ impl Operator {
         );
         let fenced = self.core.fenced.load(Ordering::Relaxed);
         let fenced = format!("# TYPE cheops_sets_fenced_total counter\ncheops_sets_fenced_total {fenced}\n");
-        let upkeep = self.core.upkeep.to_string();
+        let upkeep = self.core.comparisons.to_string();
         numbers.unwrap_or_default() + &unverified + &fenced + &upkeep + &self.core.commit_times.to_string()
     }
 }

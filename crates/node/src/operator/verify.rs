@@ -8,8 +8,9 @@ use tokio::{task::JoinSet, time::Instant};
 
 use super::{Operator, view::View};
 use crate::{
+    asks,
     model::{Comparison, ReplicaState, SetHint, Verification, VerifiedReplica, differences},
-    problems, runner,
+    problems,
 };
 
 /// How often it is looked whether a repair has taken effect.
@@ -18,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// One replica, as its site told it.
 struct Told {
     site: SiteName,
-    reading: Result<runner::ReplicaState, Problem>,
+    reading: Result<asks::ReplicaState, Problem>,
     /// Whether operations are still on their way to it.
     is_behind: bool,
 }

@@ -643,7 +643,7 @@ fn a_site_whose_answer_does_not_end_holds_up_nobody() {
     };
     let hands = Runner::new(work, FakeApplication::answering([]), peers).hands;
     let (sender, answer) = tokio::sync::oneshot::channel();
-    let ask = asks::Ask::Peer {
+    let ask = crate::asks::Ask::Peer {
         site: site("b"),
         path: "/".to_owned(),
         body: Bytes::new(),

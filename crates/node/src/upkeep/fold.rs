@@ -1,14 +1,9 @@
 //! What this site holds, as one number per bucket of sets.
 
-use cheops_replica::{MetaId, Vector};
 use cheops_store::{Error, Read as _, ReadSession, Span};
 use cheops_types::SiteName;
-use ring::digest::{SHA256, digest};
 
-use crate::{
-    rows::{Head, HeadStanding, Sets},
-    wire::pack,
-};
+use crate::rows::{Head, HeadStanding, Sets, hash};
 
 pub(super) const BUCKETS: usize = 256;
 /// Sets that are read at a time.
@@ -16,17 +11,6 @@ const PAGE: usize = 2_000;
 
 /// The exclusive or of the hashes of a bucket's sets. It does not depend on their order.
 pub(super) type Buckets = [u128; BUCKETS];
-
-/// What a site holds of a set: equal where two sites hold the same.
-pub(crate) fn held_hash(meta: &MetaId, held: &Vector) -> u128 {
-    pack(&(meta, held)).map_or(0, |bytes| hash(&bytes))
-}
-
-fn hash(bytes: &[u8]) -> u128 {
-    let digest = digest(&SHA256, bytes);
-    let first = digest.as_ref().first_chunk().copied();
-    u128::from_be_bytes(first.unwrap_or_default())
-}
 
 pub(super) fn bucket(meta: &str) -> usize {
     // The last byte of one hash and the first of another have nothing to do with each other.

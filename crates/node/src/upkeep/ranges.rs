@@ -16,8 +16,8 @@ use tracing::{debug, warn};
 use super::fold::{BUCKETS, Buckets, bucket, fold, for_each_shared};
 use crate::{
     core::Core,
+    pack::{pack, unpack},
     problems, rows,
-    wire::{pack, unpack},
 };
 
 /// Sets that one answer lists; further buckets come with the next exchange.
@@ -36,7 +36,7 @@ pub(crate) struct Listed {
 /// Compares what this site holds with what another one does. Sets that differ, and have nothing left to do here,
 /// begin anew with what they know of the other site.
 pub(super) async fn exchange(core: &Arc<Core>, site: &SiteName) {
-    core.upkeep.exchanges.fetch_add(1, Ordering::Relaxed);
+    core.comparisons.exchanges.fetch_add(1, Ordering::Relaxed);
     let with = site.clone();
     let Some(mine) = scan(core, move |read| fold(read, &with)).await else {
         return;
@@ -66,7 +66,7 @@ pub(super) async fn exchange(core: &Arc<Core>, site: &SiteName) {
         debug!(%site, sets = differing.len(), "a site holds something else than this one");
     }
     let disagreed = differing.len() as u64;
-    core.upkeep.disagreed.fetch_add(disagreed, Ordering::Relaxed);
+    core.comparisons.disagreed.fetch_add(disagreed, Ordering::Relaxed);
     core.engine
         .tell_each(differing, &Event::PeerUnsure(site.clone()))
         .await;
@@ -90,7 +90,7 @@ async fn scan<T: Send + 'static>(
     core: &Arc<Core>,
     work: impl FnOnce(&ReadSession) -> Result<T, Error> + Send + 'static,
 ) -> Option<T> {
-    let _place = core.upkeep.scans.acquire().await.ok()?;
+    let _place = core.comparisons.scans.acquire().await.ok()?;
     let here = Arc::clone(core);
     let scanned = spawn_blocking(move || here.store.read().and_then(|read| work(&read)));
     match scanned.await.ok()? {

@@ -77,12 +77,12 @@ impl Walk {
             Limit::CompareRate.hit();
         }
         let chosen = page.chosen.len() as u64;
-        core.upkeep.compared.fetch_add(chosen, Ordering::Relaxed);
+        core.comparisons.compared.fetch_add(chosen, Ordering::Relaxed);
         core.engine.tell_each(page.chosen, &Event::Check).await;
         expire(core, page.expired, before_ms).await;
         self.after = page.after;
         if self.after.is_none() {
-            core.upkeep.walks.fetch_add(1, Ordering::Relaxed);
+            core.comparisons.walks.fetch_add(1, Ordering::Relaxed);
             self.begun = None;
             self.next_at = begun + pause(core);
         }
@@ -103,7 +103,7 @@ async fn expire(core: &Arc<Core>, expired: Vec<MetaId>, before_ms: u64) {
         Ok::<_, Error>(expired.iter().filter(is_gone).count())
     });
     if let Ok(Ok(gone)) = gone.await {
-        core.upkeep.expired.fetch_add(gone as u64, Ordering::Relaxed);
+        core.comparisons.expired.fetch_add(gone as u64, Ordering::Relaxed);
         (0..gone).for_each(|_| Limit::TombstoneKeep.hit());
     }
 }

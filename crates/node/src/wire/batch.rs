@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use cheops_replica::Message;
 
-use super::{pack, unpack};
+use crate::pack::{pack, unpack};
 
 const VERSION: u8 = 3;
 const LENGTH_BYTES: usize = 4;

@@ -8,8 +8,12 @@ use cheops_replica::{Content, Event, Message, MetaId, Operation, Verb};
 use cheops_types::{Code, Problem, ServiceName, SiteName, headers};
 use tracing::warn;
 
-use super::{CHECK, HELLO, MESSAGES, RANGES, READ, batch, parts};
-use crate::{core::Core, life, named, names, problems, rows, secret, sign, upkeep};
+use super::{batch, parts};
+use crate::{
+    asks::{CHECK, HELLO, MESSAGES, RANGES, READ},
+    core::Core,
+    hello, named, names, problems, rows, secret, sign, upkeep,
+};
 
 /// Everything below [`headers::PEER_REPLICATION_PATH`]. Each message is taken whole or not at all, and the
 /// answer comes when they are durable.
@@ -26,7 +30,7 @@ pub(crate) fn receive(
         } else if path == headers::NAMES {
             names::answer(core, from, body).await
         } else if path == HELLO {
-            life::answer(core, from, body).await
+            hello::answer(core, from, body).await
         } else if path == RANGES {
             upkeep::answer(core, from, body).await
         } else if let Some(meta) = path.strip_prefix(READ) {

@@ -387,7 +387,7 @@ fn a_message_is_not_nested_without_end() {
     let mut message = b"\x81\xa1x".to_vec();
     message.extend(vec![0x91; 1000]);
     message.push(0xc0);
-    let too_deep = unpack::<Message>(&message).unwrap_err();
+    let too_deep = crate::pack::unpack::<Message>(&message).unwrap_err();
     assert!(
         matches!(too_deep, rmp_serde::decode::Error::DepthLimitExceeded),
         "{too_deep}"

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cheops_net::Body;
-use cheops_plan::{Container, Place, Remainder};
+use cheops_plan::{Container, Place, Plan, Remainder};
 use cheops_types::{
     Code, Limit, NameAsk, NameRequest, NameVerdict, Outcome, Problem, SiteName, Unreserved, Visit,
 };
@@ -14,10 +14,10 @@ use http::{
 };
 
 use super::{
-    at, names,
+    names,
     owner::{self, Found, again, is_success},
 };
-use crate::{attempt::Answer, execute::Done, gather::collect, head, job::Job, replicated};
+use crate::{attempt::Answer, body, done::Done, head, job::Job, remainder, write};
 
 /// Times that a name is asked for: others may ask at the same time.
 const ASKS_MAX: usize = 10;
@@ -52,7 +52,7 @@ pub(super) async fn create(job: &mut Job, place: &Place, body: Body) -> Done {
         Ok(read) => read,
         Err(done) => return *done,
     };
-    if let Some(named) = completed(job, &readable).filter(|_| replicated::is_readable_body(job)) {
+    if let Some(named) = completed(job, &readable).filter(|_| body::is_readable(&job.head.headers)) {
         (body, readable) = (named.clone(), named);
     }
     // What was YAML is JSON now, and a name may have been completed.
@@ -106,12 +106,13 @@ async fn read(job: &Job, place: &Place, body: Body) -> Result<(Bytes, Bytes), Bo
     let address = profile.address(&job.service.name, job.head.uri.path());
     let rules = address.as_ref().map(cheops_glue::Address::rules);
     let rehearsal = rules.as_ref().and_then(|rules| rules.rehearsal());
-    let (Some(rehearsal), Place::Site(site), false) = (rehearsal, place, replicated::is_readable_body(job))
+    let (Some(rehearsal), Place::Site(site), false) =
+        (rehearsal, place, body::is_readable(&job.head.headers))
     else {
-        let body = replicated::whole_json(job, body).await.map_err(refused)?;
+        let body = body::json_if_needed(job, body).await.map_err(refused)?;
         return Ok((body.clone(), body));
     };
-    let body = replicated::whole(job, body).await.map_err(refused)?;
+    let body = body::whole(job, body).await.map_err(refused)?;
     let mut head = head::copy(&job.head);
     head.headers
         .insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -135,13 +136,7 @@ async fn read(job: &Job, place: &Place, body: Body) -> Result<(Bytes, Bytes), Bo
         }
     };
     let core = &job.core;
-    let said = collect(
-        response.into_body(),
-        &core.shared.memory,
-        core.limits(),
-        &core.clock,
-    )
-    .await;
+    let said = core.collect(response.into_body()).await;
     let (said, _held) = said.map_err(|code| refused(Problem::new(code, code.title())))?;
     // It is what the request would make, and no longer than a request may be.
     if said.len() > core.limits().replay_body_max_bytes {
@@ -337,11 +332,11 @@ async fn make(job: &mut Job, place: &Place, body: Bytes) -> Done {
     match place {
         Place::Site(site) => {
             if site != job.here() {
-                replicated::put_remainder(&mut job.head, &Remainder::default().named());
+                remainder::put(&mut job.head, &Remainder::default().named());
             }
-            again(job, &at(job, site.clone()), body).await
+            again(job, &Plan::at(site.clone(), job.here()), body).await
         }
-        Place::Sites(target) => replicated::make(job, target.clone(), body).await,
+        Place::Sites(target) => write::make(job, target.clone(), body).await,
     }
 }
 

@@ -8,7 +8,10 @@ use cheops_types::{Code, Health, NameAsk, NameRequest, NameVerdict, Problem, Sit
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Limited};
 
-use crate::{answer, attempt::unlinked, core::Core};
+use crate::{
+    answer::{self, unlinked},
+    core::Core,
+};
 
 /// What is read of a verdict.
 const VERDICT_MAX_BYTES: usize = 64 * 1024;

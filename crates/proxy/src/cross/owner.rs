@@ -14,13 +14,14 @@ use http::{
 };
 use http_body::Body as _;
 
-use super::{at, create};
+use super::create;
 use crate::{
     attempt::Answer,
-    execute::{self, Done},
+    body::{self, is_json},
+    done::Done,
     head,
     job::Job,
-    replicated::{self, is_json},
+    run,
 };
 
 /// Request headers that speak of the write, not of what it is about.
@@ -150,7 +151,7 @@ pub(crate) async fn change(job: &mut Job, sites: &[SiteName], place: Option<&Pla
         Ok(body) => body,
         Err(problem) => return Done::refused(job.here(), problem),
     };
-    let done = execute::planned(job, &at(job, owner.clone()), body).await;
+    let done = run::planned(job, &Plan::at(owner.clone(), job.here()), body).await;
     if is_delete && is_success(&done) {
         create::release(job, &owner);
     }
@@ -175,7 +176,7 @@ async fn in_own_words(job: &mut Job, owner: &SiteName, body: Body) -> Result<Bod
     if list != Some(true) || !is_contained || body.is_end_stream() || !is_json(&job.head.headers) {
         return Ok(body);
     }
-    let bytes = replicated::bytes(job, body).await?;
+    let bytes = body::json(job, body).await?;
     match cheops_glue::with_version_of(&bytes, owner) {
         Some(own) => {
             job.head
@@ -194,5 +195,5 @@ pub(super) fn is_success(done: &Done) -> bool {
 /// A body that is here as a whole, once more.
 pub(super) async fn again(job: &Job, plan: &Plan, body: Bytes) -> Done {
     let replay = Replay::new(Body::full(body), job.core.limits().replay_body_max_bytes);
-    execute::run(job, plan, &replay).await
+    run::run(job, plan, &replay).await
 }

@@ -11,17 +11,16 @@ use http::{
 };
 
 use crate::{
-    attempt::{Answer, Attempt},
-    execute::Done,
-    gather::{Held, collect, kept},
+    attempt::{Answer, Attempt, down_visit},
+    body::is_json,
+    done::Done,
     head,
     job::Job,
-    order::down_visit,
-    replicated::is_json,
+    memory::{Lease, kept},
 };
 
 /// One site's part of the resource, where it has shown it.
-type Part = Option<(Bytes, Held)>;
+type Part = Option<(Bytes, Lease)>;
 
 /// Asks all sites for their parts and makes one document of them: the nearest one's, with what is divided as a whole and
 /// with sums where the glue says so.
@@ -85,12 +84,12 @@ async fn whole(
     job: &Job,
     kind: &str,
     known: &Known,
-    parts: Vec<(Bytes, Held)>,
-) -> Result<(Bytes, Held), Problem> {
+    parts: Vec<(Bytes, Lease)>,
+) -> Result<(Bytes, Lease), Problem> {
     let body_bytes = parts.iter().map(|(body, _)| body.len()).sum();
     let (world, shares) = (job.core.world.clone(), known.shares.clone());
     let (service, kind) = (job.service.name.clone(), kind.to_owned());
-    let mut held = Held::none(&job.core.shared.memory);
+    let mut held = Lease::none(&job.core.shared.memory);
     let work = move || {
         let documents: Vec<&[u8]> = parts.iter().map(|(body, _)| &body[..]).collect();
         let wholes = shares.iter().map(|share| (share.pointer.as_str(), share.total()));
@@ -139,7 +138,7 @@ async fn ask(job: &Job, site: &SiteName) -> (Attempt, Part) {
     };
     let (parts, body) = response.into_parts();
     let core = &job.core;
-    match collect(body, &core.shared.memory, core.limits(), &core.clock).await {
+    match core.collect(body).await {
         Ok((bytes, held)) => {
             // The body is in the part.
             attempt.answer = Answer::Response(Response::from_parts(parts, Body::Empty));

@@ -5,8 +5,8 @@ use cheops_plan::{Caller, Concern, Container, Known, Presence, Standing};
 use cheops_types::{Problem, VerbClass};
 use http::header::CONTENT_TYPE;
 
-use super::Asking;
-use crate::{Shared, World, replicated};
+use super::{Asking, path};
+use crate::{Shared, World, prefer};
 
 /// Whether a request concerns replica sets. When nothing is replicated here, that costs one load.
 pub(crate) fn concerns(world: &World, shared: &Shared, service: &str, path: &str) -> bool {
@@ -82,7 +82,7 @@ impl Asking<'_> {
             return Ok(None);
         }
         if wants_sites {
-            replicated::check_path_of_set(self)?;
+            path::check_path_of_set(self)?;
         }
         let mut concern = self.about(verb, is_effect_free);
         self.find_set(&mut concern, is_effect_free)?;
@@ -94,7 +94,7 @@ impl Asking<'_> {
     fn about(&self, verb: VerbClass, is_effect_free: bool) -> Concern {
         let profile = &self.world.profile;
         let address = profile.address(self.service, self.path);
-        let (weights, unreserved) = replicated::preferred_span(self.headers);
+        let (weights, unreserved) = prefer::span(self.headers);
         let nothing = Concern {
             known: None,
             kind: None,

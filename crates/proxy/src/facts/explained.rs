@@ -7,8 +7,8 @@ use http::{HeaderMap, HeaderValue, Method, header::CONTENT_TYPE};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Asking, Wanting, why_context_free};
-use crate::{Shared, WorldView, replicated, strict};
+use super::{Asking, Wanting, check_path, why_context_free};
+use crate::{Shared, WorldView, head};
 
 /// What a request would become, and why. Nothing of it runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -127,8 +127,8 @@ pub fn explain_request(shared: &Shared, ask: &ExplainAsk<'_>) -> Result<Explaine
         context_free: rule.map(why_context_free),
         ..Wanting::scope(&asking, scope.as_ref())
     };
-    let plan = strict::check_method(&method)
-        .and_then(|()| replicated::check_path(&asking))
+    let plan = head::check_method(&method)
+        .and_then(|()| check_path(&asking))
         .and_then(|()| asking.decide(&wanting, &mut notes).plan);
     let verb = wanting.verb;
     let scope = scope.map(|scope| scope.to_string());

@@ -17,21 +17,19 @@ use http::{
 };
 
 use super::{
-    accept,
-    collect::{collect, kept},
-    incomplete, is_down,
+    accept, incomplete, is_down,
     merging::{Merging, Written},
     one_for_all,
     page::{Page, Read, Reading},
     rank, wants_whole,
 };
 use crate::{
-    attempt::{Answer, Attempt},
-    execute::Done,
+    attempt::{Answer, Attempt, down_visit},
+    body::is_json,
+    done::Done,
     head,
     job::Job,
-    order::down_visit,
-    replicated::is_json,
+    memory::kept,
 };
 
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -242,7 +240,7 @@ async fn read_page(job: &Job, shape: &Arc<ListShape>, attempt: Attempt) -> (Give
         }
     };
     let (mut head, body) = response.into_parts();
-    let read = match collect(body, &job.core.shared.memory, job.core.limits(), &job.core.clock).await {
+    let read = match job.core.collect(body).await {
         Ok((bytes, held)) => {
             Reading::new(job, shape, &mut head, bytes, held)
                 .read(&job.core)

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use cheops_glue::{ListPage, ListShape, Merged, Part, Round, Versions};
 use cheops_types::{Code, Limits, Problem};
 
-use super::{collect::Held, page::Page};
-use crate::{World, core::Core, job::Job};
+use super::page::Page;
+use crate::{World, core::Core, job::Job, memory::Lease};
 
 /// The pages of a round, with all that making one of them takes: it may be done beside the core.
 pub(super) struct Merging {
@@ -15,7 +15,7 @@ pub(super) struct Merging {
     shape: Option<Arc<ListShape>>,
     world: Arc<World>,
     pages: Vec<Option<ListPage>>,
-    held: Held,
+    held: Lease,
     body_bytes: usize,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Merging {
 pub(super) struct Written {
     pub(super) body: Bytes,
     pub(super) parts: Vec<Part>,
-    pub(super) held: Held,
+    pub(super) held: Lease,
 }
 
 impl Merging {
@@ -33,7 +33,7 @@ impl Merging {
             shape: job.list.clone(),
             world: job.core.world.clone(),
             pages: Vec::new(),
-            held: Held::none(&job.core.shared.memory),
+            held: Lease::none(&job.core.shared.memory),
             body_bytes: 0,
         }
     }

@@ -8,7 +8,12 @@ use cheops_types::{SiteName, Visit};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 
 use super::{HAS_IT, is_down, one_for_all, rank};
-use crate::{attempt::Answer, execute::Done, head, job::Job, order::down_visit};
+use crate::{
+    attempt::{Answer, down_visit},
+    done::Done,
+    head,
+    job::Job,
+};
 
 /// All sites are asked; the first that has the resource answers and the others are given up.
 pub(super) async fn first_that_has_it(job: &Job, sites: &[SiteName], body: &Bytes) -> Done {

@@ -7,13 +7,12 @@ use cheops_glue::{ListPage, ListShape, NotAList};
 use cheops_types::{Code, Limit, ServiceName};
 use http::response;
 
-use super::collect::Held;
-use crate::{World, core::Core, job::Job, replicated::Places};
+use crate::{World, attempt::Places, core::Core, job::Job, memory::Lease};
 
 /// A site's page with its place in memory.
 pub(super) struct Page {
     pub(super) page: ListPage,
-    pub(super) held: Held,
+    pub(super) held: Lease,
 }
 
 /// A site's answer that may be a page, with all that reading it takes: it may be done beside the core.
@@ -24,13 +23,13 @@ pub(super) struct Reading {
     path: String,
     places: Option<Places>,
     bytes: Bytes,
-    held: Held,
+    held: Lease,
 }
 
 /// What an answer is.
 pub(super) enum Read {
     Page(Page),
-    Other(Bytes, Held),
+    Other(Bytes, Lease),
 }
 
 impl Reading {
@@ -39,7 +38,7 @@ impl Reading {
         shape: &Arc<ListShape>,
         head: &mut response::Parts,
         bytes: Bytes,
-        held: Held,
+        held: Lease,
     ) -> Self {
         Self {
             world: job.core.world.clone(),

@@ -27,18 +27,16 @@ use http_body_util::BodyExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::{
-    accept,
-    collect::Held,
-    is_down,
+    accept, is_down,
     lines::{Lines, TooLong},
 };
 use crate::{
-    attempt::Answer,
-    execute::Done,
+    attempt::{Answer, down_visit, map_head},
+    body::is_json,
+    done::Done,
     head,
     job::Job,
-    order::down_visit,
-    replicated::{is_json, map_head},
+    memory::Lease,
 };
 
 /// Events that wait for the caller; the sites wait with more.
@@ -66,7 +64,7 @@ struct Watching {
 struct Event {
     line: Bytes,
     /// None: it is over for all sites.
-    _place: Option<(Held, OwnedSemaphorePermit)>,
+    _place: Option<(Lease, OwnedSemaphorePermit)>,
 }
 
 pub(super) async fn watch(job: &Job, shape: &Arc<ListShape>, sites: &[SiteName]) -> Done {
@@ -198,7 +196,7 @@ impl Watching {
     async fn pass_on(&self, site: &SiteName, mut body: Body, events: &mpsc::Sender<Event>) -> Ended {
         let core = &self.job.core;
         let mut lines = Lines::new(core.limits().watch_event_max_bytes);
-        let mut held = Held::none(&core.shared.memory);
+        let mut held = Lease::none(&core.shared.memory);
         loop {
             let frame = tokio::select! {
                 () = events.closed() => return Ended::Gone,
@@ -263,7 +261,7 @@ impl Watching {
 
     /// Hands an event to the caller, once there is room for it. That the caller has gone is noticed elsewhere.
     async fn send(&self, line: Bytes, events: &mpsc::Sender<Event>) -> Result<(), Code> {
-        let mut held = Held::none(&self.job.core.shared.memory);
+        let mut held = Lease::none(&self.job.core.shared.memory);
         held.grow(line.len(), self.job.core.limits())?;
         let bytes = line.len().min(room_bytes(&self.job)) as u32;
         let room = self.room.clone().acquire_many_owned(bytes).await;

@@ -14,8 +14,7 @@ use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
-use super::{Payload, budget::Lease, pieces::Pieces};
-use crate::{core::Core, operation};
+use crate::{body::Payload, core::Core, memory::MessageLease, operation, pieces::Pieces};
 
 /// Answers what is meant for replication; none for any other path.
 pub(super) async fn handle(
@@ -26,29 +25,20 @@ pub(super) async fn handle(
     let path = request.uri().path();
     let answer = if let Some(what) = path.strip_prefix(headers::PEER_REPLICATION_PATH) {
         let what = what.to_owned();
-        match attached(core) {
+        match core.replication() {
             Ok(coordinator) => receive(core, coordinator, peer, &what, request).await,
             Err(problem) => Err(problem),
         }
     } else if let Some(hash) = path.strip_prefix(headers::PEER_PAYLOAD_PATH) {
-        attached(core).and_then(|coordinator| payload(coordinator, peer, hash, request.uri().query()))
+        core.replication()
+            .and_then(|coordinator| payload(coordinator, peer, hash, request.uri().query()))
     } else if let Some(id) = path.strip_prefix(headers::OPERATION_PATH) {
-        attached(core).and_then(|coordinator| operation::show(core, coordinator, id))
+        core.replication()
+            .and_then(|coordinator| operation::show(core, coordinator, id))
     } else {
         return Err(request);
     };
     Ok(answer.unwrap_or_else(|problem| core.refuse(&problem)))
-}
-
-fn attached(core: &Core) -> Result<&Arc<dyn Coordinator>, Problem> {
-    core.shared.replication().ok_or_else(|| {
-        let here = &core.world.site;
-        Problem::new(
-            Code::NotAvailable,
-            format!("site `{here}` does not replicate: it has no store"),
-        )
-        .at(here)
-    })
 }
 
 async fn receive(
@@ -82,7 +72,7 @@ async fn receive(
 
 /// Reads a message within its own bound and that of all messages. Senders stay far below the first: a batch ends at
 /// `ship_batch_max_bytes`, but one operation or one resource's state is never cut in two.
-async fn read(core: &Core, peer: &SiteName, mut body: Body) -> Result<(Pieces, Lease), Problem> {
+async fn read(core: &Core, peer: &SiteName, mut body: Body) -> Result<(Pieces, MessageLease), Problem> {
     let limits = core.limits();
     let mut lease = core.shared.messages.lease(peer, limits);
     let mut pieces = Pieces::default();
@@ -116,8 +106,7 @@ async fn read(core: &Core, peer: &SiteName, mut body: Body) -> Result<(Pieces, L
 
 /// A message in one piece. A long one is joined beside the cores.
 async fn join(core: &Core, pieces: Pieces) -> Result<Bytes, Problem> {
-    let joined = core.work(pieces.bytes(), move || pieces.join()).await;
-    joined.map_err(|_| {
+    core.join(pieces).await.map_err(|_| {
         let here = &core.world.site;
         let detail = format!("site `{here}` has too much to read: send this message again");
         Problem::new(Code::StoreBusy, detail).at(here)

@@ -252,7 +252,9 @@ mod tests {
             panic!("{killers:?}");
         };
         assert_eq!((name.as_str(), killers.len()), ("names::a_name", 1));
-        let Ending::Noticed(seventh) = failed() else { unreachable!() };
+        let Ending::Noticed(seventh) = failed() else {
+            unreachable!()
+        };
         assert_eq!(last_killers(&page), BTreeMap::from([("m".to_owned(), seventh)]));
     }
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     draft,
-    engine::Input,
+    inbox::Input,
     mint::{NewId, Part},
     task::{Task, What},
     waiting::{Caller, Waiter},

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use cheops_plan::{Prefer, Target, Write, WriteBody};
 
 use super::*;
-use crate::{caller, caller::Vouched, lab::Seen, ports::Access};
+use crate::{caller, lab::Seen, ports::Access, rows::Vouched};
 
 const GLUE: &str = r#"
 application = "shop"

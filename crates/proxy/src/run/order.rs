@@ -6,14 +6,11 @@ use std::collections::VecDeque;
 
 use cheops_net::Replay;
 use cheops_plan::Plan;
-use cheops_types::{Code, Health, Outcome, SiteName, Visit};
+use cheops_types::{Health, Visit};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 
-use crate::{
-    Counted,
-    execute::{Done, run},
-    job::Job,
-};
+use super::run;
+use crate::{Counted, attempt::down_visit, done::Done, job::Job};
 
 /// One member after the other until one does not fail. A write moves on only if it certainly did
 /// not execute. Sites that are down wait until no other is left, so that a known cut costs nothing.
@@ -119,9 +116,4 @@ fn skipped_visits(member: &Plan) -> Vec<Visit> {
         Plan::Forward(site) => vec![down_visit(site)],
         _ => Vec::new(),
     }
-}
-
-/// A site that was not asked because it does not answer heartbeats.
-pub(crate) fn down_visit(site: &SiteName) -> Visit {
-    Visit::failed(site, Outcome::NotExecuted, Code::PeerDown.as_str())
 }

@@ -5,13 +5,13 @@ use std::{
     task::{Context, Poll},
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use cheops_net::{Body, BoxError};
 use cheops_types::{Code, Limit};
 use http_body::Frame;
 use http_body_util::BodyExt as _;
 
-use crate::{core::Core, gather::Held};
+use crate::{core::Core, memory::Lease, pieces::Pieces};
 
 /// How often what has come is looked at.
 const LOOK_MS: u64 = 1_000;
@@ -21,7 +21,7 @@ const SILENT_LOOKS: u64 = 5;
 /// An answer whose length nobody told.
 pub(super) enum Read {
     /// It has ended.
-    Whole(Bytes, Held),
+    Whole(Bytes, Lease),
     /// It goes on, one document after the other. What has come is in front.
     Stream(Body),
 }
@@ -29,18 +29,22 @@ pub(super) enum Read {
 /// Reads an answer to its end, unless it turns out to have none.
 pub(super) async fn read(core: &Core, mut body: Body) -> Result<Read, Code> {
     let limits = core.limits();
-    let (mut whole, mut held) = (BytesMut::new(), Held::none(&core.shared.memory));
+    let (mut pieces, mut held) = (Pieces::default(), Lease::none(&core.shared.memory));
     let mut counting = Counting::default();
     let (mut looks, mut still_looks) = (0, 0);
     loop {
-        let before = whole.len();
-        let reading = fill(core, &mut body, &mut whole, &mut counting, &mut held);
+        let before = pieces.bytes();
+        let reading = fill(core, &mut body, &mut pieces, &mut counting, &mut held);
         match core.clock.timeout(LOOK_MS, reading).await {
-            Ok(Ok(())) => return Ok(Read::Whole(whole.freeze(), held)),
+            Ok(Ok(())) => return Ok(Read::Whole(core.join(pieces).await?, held)),
             Ok(Err(code)) => return Err(code),
             Err(_) => looks += 1,
         }
-        still_looks = if whole.len() == before { still_looks + 1 } else { 0 };
+        still_looks = if pieces.bytes() == before {
+            still_looks + 1
+        } else {
+            0
+        };
         let is_stream = match counting.documents {
             Documents::None => looks >= SILENT_LOOKS,
             Documents::Part => false,
@@ -48,7 +52,7 @@ pub(super) async fn read(core: &Core, mut body: Body) -> Result<Read, Code> {
             Documents::More => true,
         };
         if is_stream {
-            let front = Some((whole.freeze(), held));
+            let front = Some((core.join(pieces).await?, held));
             return Ok(Read::Stream(Body::other(Fronted { front, rest: body })));
         }
         if still_looks * LOOK_MS >= limits.peer_timeout_ms {
@@ -62,17 +66,17 @@ pub(super) async fn read(core: &Core, mut body: Body) -> Result<Read, Code> {
 async fn fill(
     core: &Core,
     body: &mut Body,
-    whole: &mut BytesMut,
+    pieces: &mut Pieces,
     counting: &mut Counting,
-    held: &mut Held,
+    held: &mut Lease,
 ) -> Result<(), Code> {
     let limits = core.limits();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| Code::PeerFailed)?.into_data() else {
             continue;
         };
-        held.take(data.len(), whole.len(), limits)?;
-        whole.extend_from_slice(&data);
+        held.take(data.len(), pieces.bytes(), limits)?;
+        pieces.push(&data);
         counting.push(&data);
     }
     Ok(())
@@ -153,7 +157,7 @@ impl Counting {
 
 /// A body with what was already read of it in front.
 struct Fronted {
-    front: Option<(Bytes, Held)>,
+    front: Option<(Bytes, Lease)>,
     rest: Body,
 }
 

@@ -12,8 +12,8 @@ use cheops_replica::{
 use cheops_store::{Incarnation, Options, Pending, Store};
 use cheops_types::{Limits, ServiceName, SiteName};
 
-use super::change::Held;
 use crate::{
+    engine::Held,
     node::StartError,
     rows::{SiteRecord, SiteRow},
 };

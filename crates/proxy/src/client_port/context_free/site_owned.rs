@@ -13,17 +13,18 @@ use http::{
 use crate::{
     attempt::{Answer, Attempt},
     discovery::Origin,
-    execute::{self, Done},
-    gather::{self, Held},
+    done::Done,
     head,
     job::Job,
+    memory::{Lease, kept},
+    run,
 };
 
 /// Executes a plan. What another site answered gets this site's own part, which this site's service tells
 /// in its answer to the same request, or told in the last one.
 pub(super) async fn answered(job: &Job, plan: &Plan, body: Body, rule: &ContextFree) -> Done {
     let replay = Replay::new(body, job.core.limits().replay_body_max_bytes);
-    let mut done = execute::run(job, plan, &replay).await;
+    let mut done = run::run(job, plan, &replay).await;
     let is_ours = done
         .visits
         .iter()
@@ -61,7 +62,7 @@ async fn with_own_part(
     let their_part = own_part_of(job, rule, &theirs).await.map_err(unread)?;
     let their_part = their_part.map_err(|error| unreadable(error.to_string()))?;
     if their_part.is_none() {
-        return Ok(Response::from_parts(head, gather::kept(theirs, held)));
+        return Ok(Response::from_parts(head, kept(theirs, held)));
     }
     let own = own_part(job, rule, replay, told)
         .await
@@ -74,7 +75,7 @@ async fn with_own_part(
     head.headers.remove(ETAG);
     head.headers
         .insert(CONTENT_LENGTH, HeaderValue::from(whole.len()));
-    Ok(Response::from_parts(head, gather::kept(whole.into(), held)))
+    Ok(Response::from_parts(head, kept(whole.into(), held)))
 }
 
 /// What this site's service says of itself, or said last.
@@ -105,9 +106,8 @@ async fn own_part(job: &Job, rule: &ContextFree, replay: &Replay, told: &mut Vec
     }
 }
 
-async fn read(job: &Job, body: Body) -> Result<(Bytes, Held), Code> {
-    let core = &job.core;
-    gather::collect(body, &core.shared.memory, core.limits(), &core.clock).await
+async fn read(job: &Job, body: Body) -> Result<(Bytes, Lease), Code> {
+    job.core.collect(body).await
 }
 
 /// What of an answer is its site's own.

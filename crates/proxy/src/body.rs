@@ -1,8 +1,11 @@
 //! The body of a write: inside its operation, or on the disk where it is too long for that.
 
+mod payload;
+
 use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
+use cheops_glue::Effect;
 use cheops_net::Body;
 use cheops_plan::{Spooling, WriteBody};
 use cheops_types::{Code, Limit, Problem};
@@ -13,21 +16,34 @@ use http::{
 use http_body_util::BodyExt as _;
 
 use crate::job::Job;
+pub(crate) use payload::Payload;
 
 /// What goes to the disk at once.
 const PIECE_BYTES: usize = 256 * 1024;
 
 /// What a body must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
+pub(crate) enum Need {
     /// Anything.
     Bytes,
     /// Text in which ids or a name stand, which is kept in memory as far as possible.
     Json,
 }
 
+/// Whether the request's body must be read to make it an operation.
+pub(crate) fn need(job: &Job) -> Need {
+    let reads = job.concern.as_ref().is_some_and(|concern| {
+        let kind = concern.kind.as_deref().unwrap_or_default();
+        let rules = job.core.world.profile.kind(&job.service.name, kind);
+        let is_new = concern.is_upsert && concern.known.is_none();
+        let effect = if is_new { Effect::Create } else { concern.effect };
+        concern.is_document && rules.reads_request_body(&effect)
+    });
+    if reads { Need::Json } else { Need::Bytes }
+}
+
 /// Reads the body of a write.
-pub(super) async fn take(job: &Job, body: Body, need: Need) -> Result<WriteBody, Problem> {
+pub(crate) async fn take(job: &Job, body: Body, need: Need) -> Result<WriteBody, Problem> {
     let limits = job.core.limits();
     let max = match need {
         Need::Bytes => limits.inline_body_max_bytes,
@@ -38,7 +54,7 @@ pub(super) async fn take(job: &Job, body: Body, need: Need) -> Result<WriteBody,
     };
     let spooling = match within(job, body, |body| inline_or_spool(job, body, max)).await? {
         Taken::Inline(bytes) if need == Need::Json => {
-            let bytes = readable(job, &job.head.headers, bytes).await?;
+            let bytes = readable(job, bytes).await?;
             return Ok(WriteBody::Inline(bytes));
         }
         Taken::Inline(bytes) => return Ok(WriteBody::Inline(bytes)),
@@ -54,7 +70,8 @@ enum Taken {
 }
 
 /// A body as JSON, whatever it is said to be.
-async fn readable(job: &Job, headers: &HeaderMap, bytes: Bytes) -> Result<Bytes, Problem> {
+async fn readable(job: &Job, bytes: Bytes) -> Result<Bytes, Problem> {
+    let headers = &job.head.headers;
     let (is_yaml, is_form) = (is_yaml(headers), is_form(headers));
     if !is_yaml && !is_form {
         return Ok(bytes);
@@ -80,7 +97,7 @@ fn yaml_bytes(body: &[u8]) -> usize {
 }
 
 /// Has a body worked on, here if it is short.
-pub(super) async fn work<T: Send + 'static>(
+pub(crate) async fn work<T: Send + 'static>(
     job: &Job,
     body_bytes: usize,
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
@@ -105,19 +122,27 @@ fn as_json(body: Bytes) -> Result<Bytes, Problem> {
 }
 
 /// Whether a body is said to be text in which ids and names can be found.
-pub(super) fn is_readable(headers: &HeaderMap) -> bool {
+pub(crate) fn is_readable(headers: &HeaderMap) -> bool {
     is_identity(headers) && (!headers.contains_key(CONTENT_TYPE) || is_text(headers))
 }
 
 /// Reads a body that ids are to be rewritten in.
-pub(super) async fn json(job: &Job, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
-    check_json(headers, &body)?;
+pub(crate) async fn json(job: &Job, body: Body) -> Result<Bytes, Problem> {
+    check_json(&job.head.headers, &body)?;
     let bytes = whole(job, body).await?;
-    readable(job, headers, bytes).await
+    readable(job, bytes).await
+}
+
+/// The same only where a name or ids stand in it.
+pub(crate) async fn json_if_needed(job: &Job, body: Body) -> Result<Bytes, Problem> {
+    match need(job) {
+        Need::Json => json(job, body).await,
+        Need::Bytes => whole(job, body).await,
+    }
 }
 
 /// Reads a body that is kept in memory.
-pub(super) async fn whole(job: &Job, body: Body) -> Result<Bytes, Problem> {
+pub(crate) async fn whole(job: &Job, body: Body) -> Result<Bytes, Problem> {
     let max = job.core.limits().replay_body_max_bytes;
     within(job, body, |mut body| async move {
         let mut whole = BytesMut::new();
@@ -144,7 +169,7 @@ async fn inline_or_spool(job: &Job, mut body: Body, max: usize) -> Result<Taken,
             None => return Ok(Taken::Inline(piece.freeze())),
         }
     }
-    let coordinator = job.core.shared.replication().ok_or_else(super::not_attached)?;
+    let coordinator = job.core.replication()?;
     let mut spooling = coordinator.spool()?;
     while let Some(data) = next(&mut body).await? {
         piece.extend_from_slice(&data);
@@ -238,7 +263,7 @@ fn check_form(body: &[u8]) -> Result<(), Problem> {
 }
 
 /// Whether a body is as it was written, not compressed.
-pub(super) fn is_identity(headers: &HeaderMap) -> bool {
+pub(crate) fn is_identity(headers: &HeaderMap) -> bool {
     let identity = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
     headers.get_all(CONTENT_ENCODING).iter().all(identity)
 }

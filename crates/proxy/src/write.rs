@@ -1,49 +1,51 @@
 //! A write that this site accepts for a replica set, and what its caller is told.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::Arc};
 
 use bytes::Bytes;
-use cheops_net::Body;
-use cheops_plan::{Elsewhere, Known, Plan, Prefer, Remainder, Reply, Target, Told, Write, WriteBody};
-use cheops_types::{Limits, Outcome, PlanKind, Problem, Visit, headers};
+use cheops_net::{Body, Replay};
+use cheops_plan::{
+    Elsewhere, Known, Plan, Prefer, Remainder, Reply, Target, Told, Write, WriteBody, nearest_first,
+};
+use cheops_types::{Limits, Outcome, PlanKind, Problem, SiteName, Visit, headers};
 use http::{
     HeaderName, HeaderValue, Response, StatusCode,
     header::{ACCEPT_ENCODING, CONTENT_LENGTH, LOCATION},
 };
 
-use super::{body, hand_over, nearest, not_attached, prefer, rewrite};
 use crate::{
-    Counted, answer,
-    attempt::Answer,
-    execute::{self, Done},
+    Counted, WorldView, answer,
+    attempt::{self, Answer},
+    body::{self, Payload},
+    done::Done,
     head,
     job::{Caller, Job},
-    operation,
-    peer_port::Payload,
+    operation, prefer, remainder, run,
 };
 
 /// Hands a write to replication. A request that turns out to change nothing is for this site's service alone.
-pub(super) async fn accept(job: &mut Job, target: Target, kind: PlanKind, body: Body) -> (PlanKind, Done) {
-    let body = match body::take(job, body, rewrite::need(job)).await {
+pub(crate) async fn accept(job: &mut Job, target: Target, kind: PlanKind, body: Body) -> (PlanKind, Done) {
+    let body = match body::take(job, body, body::need(job)).await {
         Ok(body) => body,
         Err(problem) => return (kind, Done::refused(job.here(), problem)),
     };
     if let Some(body) = without_effect(job, &body) {
-        let done = execute::planned(job, &Plan::Local, Body::full(body)).await;
+        let done = run::planned(job, &Plan::Local, Body::full(body)).await;
         return (PlanKind::Local, done);
     }
     (kind, write(job, target, body).await)
 }
 
-pub(super) async fn write(job: &mut Job, target: Target, body: WriteBody) -> Done {
-    let Some(coordinator) = job.core.shared.replication().cloned() else {
-        return Done::refused(job.here(), not_attached());
+async fn write(job: &mut Job, target: Target, body: WriteBody) -> Done {
+    let coordinator = match job.core.replication() {
+        Ok(coordinator) => Arc::clone(coordinator),
+        Err(problem) => return Done::refused(job.here(), problem),
     };
     job.core.counters.add(Counted::Replicated);
     let body = in_own_words(job, body);
     // As it was before the write, which may delete it.
     let known = job.concern.as_mut().and_then(|concern| concern.known.take());
-    let path = rewrite::local_path(job);
+    let path = attempt::local_path(job);
     let prefer = prefer::read(&job.head.headers);
     let reply = coordinator
         .write(as_write(job, target.clone(), body.clone(), prefer))
@@ -80,6 +82,32 @@ pub(super) async fn write(job: &mut Job, target: Target, body: WriteBody) -> Don
     }
 }
 
+/// Makes a resource of several sites, here or at one of them.
+pub(crate) async fn make(job: &mut Job, target: Target, body: Bytes) -> Done {
+    job.is_reserved = true;
+    if target.sites().contains(job.here()) {
+        return write(job, target, WriteBody::Inline(body)).await;
+    }
+    let remainder = Remainder::accept(&target).named();
+    let to = nearest(job, target.sites().to_vec());
+    hand_over(job, &remainder, to, Body::full(body)).await
+}
+
+/// Another site accepts the write: the first of these, and the next one only if it certainly did not.
+pub(crate) async fn hand_over(job: &mut Job, remainder: &Remainder, to: Vec<SiteName>, body: Body) -> Done {
+    remainder::put(&mut job.head, remainder);
+    let plan = Plan::Fallback(to.into_iter().map(Plan::Forward).collect());
+    let replay = Replay::new(body, job.core.limits().replay_body_max_bytes);
+    run::run(job, &plan, &replay).await
+}
+
+fn nearest(job: &Job, mut sites: Vec<SiteName>) -> Vec<SiteName> {
+    let core = &job.core;
+    let view = WorldView::new(&core.world, core.shared.distances.load_full());
+    nearest_first(&mut sites, &view);
+    sites
+}
+
 /// A body with this site's own version in it, where its caller has watched several sites.
 fn in_own_words(job: &Job, body: WriteBody) -> WriteBody {
     match &body {
@@ -111,7 +139,7 @@ fn as_write(job: &Job, target: Target, body: WriteBody, prefer: Prefer) -> Write
     headers.remove(CONTENT_LENGTH);
     // The answer is read for the id of what was made, and rewritten.
     headers.remove(ACCEPT_ENCODING);
-    rewrite::ask_for_readable(&mut headers);
+    attempt::ask_for_readable(&mut headers);
     let headers = headers
         .iter()
         .map(|(name, value)| (name.as_str().to_owned(), Bytes::copy_from_slice(value.as_bytes())))
@@ -167,7 +195,7 @@ async fn answered(
         response.headers_mut().insert(LOCATION, place);
     }
     let kind = job.concern.as_ref().and_then(|concern| concern.kind.as_deref());
-    let answer = match rewrite::show(job, path, response, kind.zip(known)).await {
+    let answer = match attempt::show(job, path, response, kind.zip(known)).await {
         Ok(response) => response,
         Err(problem) => self::problem(job, &problem),
     };
@@ -205,7 +233,7 @@ fn again(job: &Job, body: WriteBody) -> Result<Body, Problem> {
         WriteBody::Inline(bytes) => return Ok(Body::full(bytes)),
         WriteBody::Spooled { hash, .. } => hash,
     };
-    let coordinator = job.core.shared.replication().ok_or_else(not_attached)?;
+    let coordinator = job.core.replication()?;
     let mut name = String::with_capacity(2 * hash.len());
     for byte in hash {
         // Writing to a string does not fail.
@@ -241,15 +269,4 @@ fn tell(mut response: Response<Body>, told: Told) -> Done {
         workflow: Vec::new(),
         complete,
     }
-}
-
-/// What another agent's receipt says about a replicated write.
-pub(crate) fn told_by(receipt: &cheops_types::Receipt) -> Option<Told> {
-    Some(Told {
-        set: receipt.set.as_deref()?.into(),
-        operation: receipt.operation.clone(),
-        held: receipt.held.unwrap_or_default(),
-        sites: receipt.sites.clone(),
-        complete: receipt.complete,
-    })
 }

@@ -1,8 +1,9 @@
-//! Reading an answer into memory, within three bounds: its own, the agent's and time.
+//! What of bodies is in memory: of answers that are merged or rewritten, and of messages of other agents.
+
+mod messages;
 
 use std::{
-    pin::{Pin, pin},
-    rc::Rc,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -10,11 +11,12 @@ use std::{
     task::{Context, Poll},
 };
 
-use bytes::{Bytes, BytesMut};
-use cheops_net::{Body, BoxError, Clock};
+use bytes::Bytes;
+use cheops_net::{Body, BoxError};
 use cheops_types::{Code, Limit, Limits};
-use http_body::{Body as _, Frame, SizeHint};
-use http_body_util::BodyExt as _;
+use http_body::{Frame, SizeHint};
+
+pub(crate) use messages::{MessageLease, Messages};
 
 /// What is passed on at once of an answer that is here as a whole, so that what was sent is not kept for the rest.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -26,12 +28,12 @@ pub(crate) struct Memory(AtomicUsize);
 /// A part of that memory, given back when dropped. It goes wherever the bytes go, also to another thread: what is
 /// still worked on counts, even if nobody waits for it any more.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct Lease {
     memory: Arc<Memory>,
     bytes: usize,
 }
 
-impl Held {
+impl Lease {
     pub(crate) fn none(memory: &Arc<Memory>) -> Self {
         Self {
             memory: memory.clone(),
@@ -80,48 +82,14 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for Lease {
     fn drop(&mut self) {
         self.memory.0.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-/// Reads all of a body, or says which bound it broke.
-pub(crate) async fn collect(
-    body: Body,
-    memory: &Arc<Memory>,
-    limits: &Limits,
-    clock: &Rc<Clock>,
-) -> Result<(Bytes, Held), Code> {
-    let (body, progress) = body.watch();
-    let reading = pin!(read(body, memory, limits));
-    let collected = clock
-        .timeout_idle(limits.peer_timeout_ms, progress, reading)
-        .await;
-    collected.unwrap_or_else(|_| {
-        Limit::PeerTimeout.hit();
-        Err(Code::PeerTimeout)
-    })
-}
-
-async fn read(mut body: Body, memory: &Arc<Memory>, limits: &Limits) -> Result<(Bytes, Held), Code> {
-    let mut held = Held::none(memory);
-    // Growing would copy what has come again and again, on the core. What is only promised is not touched.
-    let promised = body.size_hint().exact().unwrap_or(0);
-    let promised = usize::try_from(promised).unwrap_or(usize::MAX);
-    let mut whole = BytesMut::with_capacity(promised.min(limits.gather_body_max_bytes));
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| Code::PeerFailed)?.into_data() else {
-            continue;
-        };
-        held.take(data.len(), whole.len(), limits)?;
-        whole.extend_from_slice(&data);
-    }
-    Ok((whole.freeze(), held))
-}
-
 /// A body that counts for as long as it has not been sent.
-pub(crate) fn kept(bytes: Bytes, held: Held) -> Body {
+pub(crate) fn kept(bytes: Bytes, held: Lease) -> Body {
     if bytes.len() <= PIECE_BYTES {
         return Body::full(bytes);
     }
@@ -130,7 +98,7 @@ pub(crate) fn kept(bytes: Bytes, held: Held) -> Body {
 
 struct Kept {
     bytes: Bytes,
-    _held: Held,
+    _held: Lease,
 }
 
 impl http_body::Body for Kept {
@@ -157,12 +125,12 @@ impl http_body::Body for Kept {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt as _;
+
     use super::*;
 
-    fn check(body: &'static str, limits: &Limits, memory: &Arc<Memory>) -> Result<Bytes, Code> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let read = runtime.block_on(read(Body::full(body), memory, limits));
-        read.map(|(bytes, _)| bytes)
+    fn check(bytes: usize, limits: &Limits, memory: &Arc<Memory>) -> Result<(), Code> {
+        Lease::none(memory).take(bytes, 0, limits)
     }
 
     fn used(memory: &Memory) -> usize {
@@ -177,14 +145,14 @@ mod tests {
             ..Limits::default()
         };
         let memory = Arc::new(Memory::default());
-        assert_eq!(check("hello", &limits, &memory).unwrap(), "hello");
+        assert_eq!(check(5, &limits, &memory), Ok(()));
         assert_eq!(used(&memory), 0);
-        assert_eq!(check("hello!", &limits, &memory), Err(Code::BodyTooLarge));
-        let mut held = Held::none(&memory);
+        assert_eq!(check(6, &limits, &memory), Err(Code::BodyTooLarge));
+        let mut held = Lease::none(&memory);
         assert_eq!(held.grow(4, &limits), Ok(()));
-        assert_eq!(check("hello", &limits, &memory), Err(Code::GatherBusy));
+        assert_eq!(check(5, &limits, &memory), Err(Code::GatherBusy));
         drop(held);
-        assert_eq!(check("hello", &limits, &memory).unwrap(), "hello");
+        assert_eq!(check(5, &limits, &memory), Ok(()));
     }
 
     #[test]
@@ -194,7 +162,7 @@ mod tests {
             ..Limits::default()
         };
         let memory = Arc::new(Memory::default());
-        let (mut first, mut second) = (Held::none(&memory), Held::none(&memory));
+        let (mut first, mut second) = (Lease::none(&memory), Lease::none(&memory));
         assert_eq!(first.resize(6, &limits), Ok(()));
         assert_eq!(second.grow(3, &limits), Err(Code::GatherBusy));
         assert_eq!(first.resize(5, &limits), Ok(()));
@@ -209,7 +177,7 @@ mod tests {
     async fn a_long_answer_counts_until_it_is_sent() {
         let (limits, memory) = (Limits::default(), Arc::new(Memory::default()));
         let bytes = Bytes::from(vec![b'x'; 2 * PIECE_BYTES + 1]);
-        let mut held = Held::none(&memory);
+        let mut held = Lease::none(&memory);
         held.grow(bytes.len(), &limits).unwrap();
         let mut body = kept(bytes.clone(), held);
         let mut pieces = Vec::new();

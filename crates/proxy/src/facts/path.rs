@@ -4,7 +4,7 @@ use cheops_glue::{Doing, has_one_reading};
 use cheops_types::{Code, Problem};
 use http::header::CONTENT_TYPE;
 
-use crate::facts::{Asking, concerns};
+use super::{Asking, concerns};
 
 /// Refuses a path that means different things in different readings, if one of them concerns replication or the
 /// glue describes it: such a write would change one replica and leave the others, unseen. All else passes as it is.
@@ -16,7 +16,7 @@ pub(crate) fn check_path(asking: &Asking<'_>) -> Result<(), Problem> {
 }
 
 /// Refuses every path with different readings, for a request that begins a replica set: nobody could say of what.
-pub(crate) fn check_path_of_set(asking: &Asking<'_>) -> Result<(), Problem> {
+pub(super) fn check_path_of_set(asking: &Asking<'_>) -> Result<(), Problem> {
     check(asking, true)
 }
 

@@ -8,7 +8,7 @@ const PREFER: HeaderName = HeaderName::from_static("prefer");
 const APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
 /// What replication understands of a request's preferences; the first of each kind counts, others are not ours.
-pub(super) fn read(headers: &HeaderMap) -> Prefer {
+pub(crate) fn read(headers: &HeaderMap) -> Prefer {
     let mut prefer = Prefer::default();
     let values = headers
         .get_all(PREFER)
@@ -31,7 +31,7 @@ pub(super) fn read(headers: &HeaderMap) -> Prefer {
 }
 
 /// How something is to span sites: `cheops-weights="site1:3 site2:1"`, `cheops-names=flag`.
-pub(crate) fn cross(headers: &HeaderMap) -> (Vec<(SiteName, u32)>, Unreserved) {
+pub(crate) fn span(headers: &HeaderMap) -> (Vec<(SiteName, u32)>, Unreserved) {
     let (mut weights, mut unreserved) = (Vec::new(), Unreserved::default());
     let values = headers
         .get_all(PREFER)
@@ -57,7 +57,7 @@ pub(crate) fn cross(headers: &HeaderMap) -> (Vec<(SiteName, u32)>, Unreserved) {
 }
 
 /// Tells which preferences were honoured. One that could not be is left out; the receipt says why.
-pub(super) fn tell(headers: &mut HeaderMap, prefer: &Prefer, wait_max_s: u64, told: &Told) {
+pub(crate) fn tell(headers: &mut HeaderMap, prefer: &Prefer, wait_max_s: u64, told: &Told) {
     let mut applied = Vec::new();
     if prefer.respond_async {
         applied.push("respond-async".to_owned());

@@ -14,19 +14,20 @@ use hyper::body::Incoming;
 use crate::{
     Counted, Role, Tag,
     attempt::Answer,
-    client_port,
-    core::{Core, Service},
+    core::Core,
     discovery::Question,
-    execute,
+    done::finish,
     facts::{Asking, Wanting, why_context_free},
     head::Facts,
     job::{Flow, Job},
+    run,
+    service::Service,
     tunnel,
 };
 
 /// Answers a context-free request: here, unless its own scope or, where the glue says how to tell, the
 /// workflow whose credential it is about places the service elsewhere. A key that it carries does not count.
-pub(crate) async fn handle(
+pub(super) async fn handle(
     core: &Rc<Core>,
     connection: &Connection<Arc<Tag>>,
     service: &Rc<Service>,
@@ -35,7 +36,7 @@ pub(crate) async fn handle(
     incoming: Incoming,
     rule: &ContextFree,
 ) -> Response<Body> {
-    client_port::strip_users_keys(core, connection.tag.role, &mut head.headers, facts);
+    super::strip_users_keys(core, connection.tag.role, &mut head.headers, facts);
     let question = if rule.is_remembered {
         Question::of(&service.name, &head, connection.subject.is_some())
     } else {
@@ -45,7 +46,7 @@ pub(crate) async fn handle(
         Ok(Some(found)) => found,
         Ok(None) => {
             let question = question.map(Box::new);
-            return client_port::plain(core, connection, service, head, facts, incoming, question).await;
+            return super::plain(core, connection, service, head, facts, incoming, question).await;
         }
         Err(problem) => return core.refuse(&problem),
     };
@@ -55,7 +56,7 @@ pub(crate) async fn handle(
         // Parts of the answer must be read.
         head.headers.remove(ACCEPT_ENCODING);
     }
-    let (job, wish) = match client_port::job(core, connection, service, head, facts, &incoming, flow) {
+    let (job, wish) = match super::job(core, connection, service, head, facts, &incoming, flow) {
         Ok(ready) => ready,
         Err(problem) => return core.refuse(&problem),
     };
@@ -73,7 +74,7 @@ async fn answered(
     question: Option<Question>,
 ) -> Response<Body> {
     let mut done = if rule.site_owned.is_empty() {
-        execute::planned(job, plan, body).await
+        run::planned(job, plan, body).await
     } else {
         site_owned::answered(job, plan, body, rule).await
     };
@@ -95,11 +96,11 @@ async fn answered(
             problem @ Answer::Problem(_) => problem,
         };
     }
-    execute::finish(job, plan.kind(), done)
+    finish(job, plan.kind(), done)
 }
 
 /// What would happen to the request.
-pub(crate) fn plan(
+pub(super) fn plan(
     core: &Core,
     role: Role,
     service: &Service,
@@ -121,7 +122,7 @@ fn find(
     rule: &ContextFree,
 ) -> Result<Option<(Flow, Plan)>, Problem> {
     if facts.scope {
-        let carried = client_port::own_scope(core, service, &head.headers)?;
+        let carried = super::own_scope(core, service, &head.headers)?;
         let plan = at_once(core, service, head, rule, &carried.scope)?;
         return Ok(Some((Flow::Alone, plan)));
     }

@@ -5,14 +5,14 @@
 //! connection that proves who the agent is.
 
 use cheops_glue::{CallerRules, Profile};
-use cheops_net::{Subject, Upstream};
+use cheops_net::Subject;
 use cheops_types::{Caller, Code, Problem, SiteName, headers::PEER_CALLER};
 use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{AUTHORIZATION, GetAll},
 };
 
-use crate::core::Service;
+use super::Service;
 
 /// Who sent a request to this agent.
 #[derive(Clone, Copy)]
@@ -106,21 +106,6 @@ fn text(value: &HeaderValue) -> Option<String> {
 
 fn texts(values: &GetAll<'_, HeaderValue>) -> Option<Vec<String>> {
     values.iter().map(text).collect()
-}
-
-impl Service {
-    /// The way to the application: with this agent's certificate for a request that has an identity, and
-    /// for no other. Where there is no such way, the identity does not go along.
-    pub(crate) fn upstream_for(&self, headers: &mut HeaderMap) -> &Upstream {
-        let Some(identity) = self.identity.as_ref().filter(|identity| identity.is_in(headers)) else {
-            return &self.upstream;
-        };
-        if let Some(vouched) = &self.vouched {
-            return vouched;
-        }
-        identity.strip(headers);
-        &self.upstream
-    }
 }
 
 /// The caller that a request's sender stands for; called before agents' own headers are taken off.

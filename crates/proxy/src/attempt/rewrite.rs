@@ -15,17 +15,16 @@ use http::{
 use http_body::Body as _;
 
 use super::{
-    AnswerIds,
-    body::{self, is_identity, is_json},
+    Answer, Attempt,
     ids::{To, Translation},
     shown::{Showing, Shown, answered},
     stream::{self, Read},
 };
 use crate::{
     Shared, World,
-    attempt::{Answer, Attempt},
-    gather::{collect, kept},
-    job::Job,
+    body::{self, is_identity, is_json},
+    job::{AnswerIds, Job},
+    memory::kept,
 };
 
 /// Headers that are a function of the bytes of a body.
@@ -37,7 +36,7 @@ const ABOUT_BYTES: [HeaderName; 4] = [
 ];
 
 /// Sends a request to one site and makes its answer the caller's.
-pub(crate) async fn attempt(job: &Job, site: &SiteName, mut head: request::Parts, body: Body) -> Attempt {
+pub(super) async fn attempt(job: &Job, site: &SiteName, mut head: request::Parts, body: Body) -> Attempt {
     let body = match request(job, site, &mut head, body).await {
         Ok(body) => body,
         Err(problem) => return Attempt::failed(site, Outcome::NotExecuted, problem),
@@ -66,7 +65,7 @@ pub(crate) async fn attempt(job: &Job, site: &SiteName, mut head: request::Parts
 }
 
 /// Makes an application answer so that ids can be found in it.
-pub(super) fn ask_for_readable(headers: &mut HeaderMap) {
+pub(crate) fn ask_for_readable(headers: &mut HeaderMap) {
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
 }
 
@@ -90,7 +89,7 @@ async fn request(job: &Job, site: &SiteName, head: &mut request::Parts, body: Bo
     if job.core.shared.replication().is_none() {
         return Ok(body);
     }
-    let bytes = body::json(job, &head.headers, body).await?;
+    let bytes = body::json(job, body).await?;
     let own = if job.verb == VerbClass::Create {
         Own::Keep
     } else {
@@ -154,12 +153,8 @@ pub(crate) fn map_head(job: &Job, site: &SiteName, head: &mut request::Parts) ->
     Ok(())
 }
 
-pub(super) fn answer_ids(job: &Job) -> AnswerIds {
-    job.answer_ids
-}
-
 fn shows_ids(job: &Job) -> bool {
-    answer_ids(job) != AnswerIds::Local
+    job.answer_ids != AnswerIds::Local
 }
 
 fn direction(job: &Job, site: &SiteName) -> To {
@@ -175,7 +170,7 @@ fn check(here: &SiteName, ids: &Translation<'_>) -> Result<(), Problem> {
 
 /// Makes a service's answer one for the caller. `path` is the one that the service got; `own` is the set
 /// that the request was about, with its kind, as it was before.
-pub(super) async fn show(
+pub(crate) async fn show(
     job: &Job,
     path: &str,
     mut response: Response<Body>,
@@ -208,7 +203,7 @@ pub(super) async fn show(
     let showing = Showing::new(job, path, acted, own);
     let (mut head, body) = response.into_parts();
     let read = if head.headers.contains_key(CONTENT_LENGTH) || body.size_hint().exact().is_some() {
-        let collected = collect(body, &core.shared.memory, limits, &core.clock).await;
+        let collected = core.collect(body).await;
         collected.map(|(bytes, held)| Read::Whole(bytes, held))
     } else {
         stream::read(core, body).await
@@ -255,7 +250,7 @@ fn is_left_alone(job: &Job, path: &str, acted: Option<&str>) -> bool {
     if profile.is_stream(&job.service.name, path, query) {
         return true;
     }
-    let is_merged = answer_ids(job) == AnswerIds::Told && job.list.is_some();
+    let is_merged = job.answer_ids == AnswerIds::Told && job.list.is_some();
     let address = answered(profile, &job.service.name, path, acted);
     !is_merged && address.is_some_and(|address| !address.rules().exchanges_ids())
 }
@@ -323,25 +318,9 @@ fn show_links(profile: &Profile, service: &str, links: &str, ids: &Translation<'
 }
 
 /// The path that this site's service got for a write.
-pub(super) fn local_path(job: &Job) -> String {
+pub(crate) fn local_path(job: &Job) -> String {
     let mut head = crate::head::copy(&job.head);
     // Where a replica is missing, the caller's own path does: there is nothing of it in the answer.
     let _ = map_head(job, job.here(), &mut head);
     head.uri.path().to_owned()
-}
-
-/// Whether the request's body must be read to make it an operation.
-pub(super) fn need(job: &Job) -> body::Need {
-    let reads = job.concern.as_ref().is_some_and(|concern| {
-        let kind = concern.kind.as_deref().unwrap_or_default();
-        let rules = job.core.world.profile.kind(&job.service.name, kind);
-        let is_new = concern.is_upsert && concern.known.is_none();
-        let effect = if is_new { Effect::Create } else { concern.effect };
-        concern.is_document && rules.reads_request_body(&effect)
-    });
-    if reads {
-        body::Need::Json
-    } else {
-        body::Need::Bytes
-    }
 }

@@ -10,10 +10,10 @@ use http::{
     request,
 };
 
-use crate::head::Facts;
+use super::Facts;
 
 /// Refuses a head that somebody behind this agent could read otherwise.
-pub(crate) fn check(head: &request::Parts, facts: Facts) -> Result<(), Problem> {
+pub(super) fn check(head: &request::Parts, facts: Facts) -> Result<(), Problem> {
     check_method(&head.method)?;
     if facts.framing_alias {
         return Err(bad(
@@ -53,13 +53,13 @@ fn check_length(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// Whether some read this name as one by which a message is framed.
-pub(crate) fn is_framing_alias(name: &str) -> bool {
+pub(super) fn is_framing_alias(name: &str) -> bool {
     let reads_like = |other: &str| name != other && name.replace('_', "-") == other;
     name.contains('_') && (reads_like("content-length") || reads_like("transfer-encoding"))
 }
 
 /// A host and perhaps a port: no user, no list, nothing that ends it early for another reader.
-pub(crate) fn check_host(host: &[u8]) -> Result<(), Problem> {
+pub(super) fn check_host(host: &[u8]) -> Result<(), Problem> {
     let is_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b'%');
     let is_port = |port: &[u8]| port.iter().all(u8::is_ascii_digit);
     let is_good = if let [b'[', rest @ ..] = host {
@@ -86,7 +86,7 @@ pub(crate) fn check_host(host: &[u8]) -> Result<(), Problem> {
 }
 
 /// Takes the names off `Trailer` that do not follow. Where all of them do, it stays as it was sent.
-pub(crate) fn clean_declared(headers: &mut HeaderMap, trailers: &Trailers) {
+pub(super) fn clean_declared(headers: &mut HeaderMap, trailers: &Trailers) {
     let texts: Option<Vec<&str>> = headers
         .get_all(TRAILER)
         .iter()

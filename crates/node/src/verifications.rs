@@ -32,7 +32,7 @@ pub(crate) struct Verifications {
 
 /// Stands for a credential of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Fingerprint([u8; 32]);
+pub(crate) struct Fingerprint([u8; 32]);
 
 impl fmt::Debug for Verifications {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,7 +41,7 @@ impl fmt::Debug for Verifications {
 }
 
 impl Verifications {
-    pub(super) fn fingerprint(
+    pub(crate) fn fingerprint(
         &self,
         surroundings: &dyn Surroundings,
         service: &ServiceName,
@@ -62,13 +62,13 @@ impl Verifications {
         Fingerprint(bytes)
     }
 
-    pub(super) fn get(&self, fingerprint: &Fingerprint) -> Option<Caller> {
+    pub(crate) fn get(&self, fingerprint: &Fingerprint) -> Option<Caller> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (since, caller) = known.get(fingerprint)?;
         (since.elapsed() < BELIEVED).then(|| caller.clone())
     }
 
-    pub(super) fn put(&self, fingerprint: Fingerprint, caller: Caller) {
+    pub(crate) fn put(&self, fingerprint: Fingerprint, caller: Caller) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= ENTRIES_MAX {
             known.retain(|_, (since, _)| since.elapsed() < BELIEVED);
@@ -78,7 +78,7 @@ impl Verifications {
         }
     }
 
-    pub(super) fn count_unverified(&self) {
+    pub(crate) fn count_unverified(&self) {
         self.unverified.fetch_add(1, Ordering::Relaxed);
     }
 

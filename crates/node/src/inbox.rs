@@ -141,7 +141,7 @@ struct Queue {
 }
 
 /// What the engine is to do next.
-pub(super) enum Next {
+pub(crate) enum Next {
     Inputs(Vec<Input>),
     /// Nothing came in time.
     Idle,
@@ -246,7 +246,7 @@ impl EngineHandle {
 
 impl Inbox {
     /// What waits, at most so much, or the first thing that comes within `patience`.
-    pub(super) fn take(&self, patience: Option<Duration>, max: usize) -> Next {
+    pub(crate) fn take(&self, patience: Option<Duration>, max: usize) -> Next {
         let begin = Instant::now();
         let until = patience.map(|patience| begin + patience);
         let mut queue = self.lock();
@@ -273,11 +273,11 @@ impl Inbox {
         if queue.stopping { Next::Stop } else { Next::Idle }
     }
 
-    pub(super) fn queue_max(&self) -> usize {
+    pub(crate) fn queue_max(&self) -> usize {
         self.queue_max
     }
 
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.lock().stopping
     }
 

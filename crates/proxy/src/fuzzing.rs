@@ -2,14 +2,14 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{Places, prefer as preference};
+use crate::{attempt::Places, prefer as preference};
 
 /// Reads a `Prefer`; whether anything in it is understood.
 pub fn prefer(value: &[u8]) -> bool {
     let Some(headers) = header("prefer", value) else {
         return false;
     };
-    let (weights, _) = preference::cross(&headers);
+    let (weights, _) = preference::span(&headers);
     preference::read(&headers) != cheops_plan::Prefer::default() || !weights.is_empty()
 }
 

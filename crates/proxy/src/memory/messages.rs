@@ -12,7 +12,7 @@ use cheops_types::{Limit, Limits, SiteName};
 /// Each has a share of its own, which ordinary batches fit into, so that a peer that sends as much as it can takes
 /// nothing from the others. Longer messages share the rest, and none may have more than half of it.
 #[derive(Debug, Default)]
-pub(crate) struct Budget(Mutex<Used>);
+pub(crate) struct Messages(Mutex<Used>);
 
 #[derive(Debug, Default)]
 struct Used {
@@ -23,16 +23,16 @@ struct Used {
 
 /// What one message takes, given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Lease {
-    budget: Arc<Budget>,
+pub(crate) struct MessageLease {
+    budget: Arc<Messages>,
     peer: SiteName,
     share: usize,
     bytes: usize,
 }
 
-impl Budget {
-    pub(crate) fn lease(self: &Arc<Self>, peer: &SiteName, limits: &Limits) -> Lease {
-        Lease {
+impl Messages {
+    pub(crate) fn lease(self: &Arc<Self>, peer: &SiteName, limits: &Limits) -> MessageLease {
+        MessageLease {
             budget: Arc::clone(self),
             peer: peer.clone(),
             share: limits.peer_message_share_bytes,
@@ -45,7 +45,7 @@ impl Budget {
     }
 }
 
-impl Lease {
+impl MessageLease {
     /// Takes room for more of the message; false when there is none.
     pub(crate) fn grow(&mut self, bytes: usize, limits: &Limits) -> bool {
         let mut used = self.budget.used();
@@ -66,7 +66,7 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for MessageLease {
     fn drop(&mut self) {
         let mut used = self.budget.used();
         let Some(had) = used.peers.get(&self.peer).copied() else {
@@ -97,7 +97,7 @@ mod tests {
             peer_messages_max_bytes: 100,
             ..Limits::default()
         };
-        let budget = Arc::new(Budget::default());
+        let budget = Arc::new(Messages::default());
         let mut greedy: Vec<_> = (0..7).map(|_| budget.lease(&site("greedy"), &limits)).collect();
         let taken = greedy
             .iter_mut()

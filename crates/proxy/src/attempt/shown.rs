@@ -8,12 +8,14 @@ use cheops_plan::Known;
 use cheops_types::{Code, Limit, Problem, ServiceName};
 
 use super::{
-    AnswerIds,
     ids::{To, Translation},
     places::{Places, Placing},
-    rewrite::answer_ids,
 };
-use crate::{Shared, World, gather::Held, job::Job};
+use crate::{
+    Shared, World,
+    job::{AnswerIds, Job},
+    memory::Lease,
+};
 
 /// What showing a body takes beside it. A long one is shown beside the core, where the request itself is not.
 pub(super) struct Showing {
@@ -35,7 +37,7 @@ pub(super) struct Shown {
     pub(super) body: Bytes,
     pub(super) is_changed: bool,
     pub(super) places: Option<Places>,
-    pub(super) held: Held,
+    pub(super) held: Lease,
 }
 
 /// What an answer is about; `acted` is the kind of the resource that acted, where it is about that one.
@@ -62,12 +64,12 @@ impl Showing {
             acted: acted.map(str::to_owned),
             list: job.list.clone(),
             method: job.head.method.as_str().to_owned(),
-            tells_places: answer_ids(job) == AnswerIds::Told,
+            tells_places: job.answer_ids == AnswerIds::Told,
             own: own.map(|(kind, known)| (kind.to_owned(), known.clone())),
         }
     }
 
-    pub(super) fn run(self, bytes: Bytes, mut held: Held) -> Result<Shown, Problem> {
+    pub(super) fn run(self, bytes: Bytes, mut held: Lease) -> Result<Shown, Problem> {
         let limits = &self.world.limits;
         let profile = &self.world.profile;
         let address = answered(profile, &self.service, &self.path, self.acted.as_deref());

@@ -1,0 +1,44 @@
+//! Reading an answer into memory, within three bounds: its own, the agent's and time.
+
+use std::pin::pin;
+
+use bytes::Bytes;
+use cheops_net::Body;
+use cheops_types::{Code, Limit};
+use http_body_util::BodyExt as _;
+
+use super::Core;
+use crate::{memory::Lease, pieces::Pieces};
+
+impl Core {
+    /// Reads all of a body, or says which bound it broke. A long one is joined beside the cores.
+    pub(crate) async fn collect(&self, body: Body) -> Result<(Bytes, Lease), Code> {
+        let (body, progress) = body.watch();
+        let reading = pin!(self.read(body));
+        let timeout_ms = self.limits().peer_timeout_ms;
+        let read = self.clock.timeout_idle(timeout_ms, progress, reading).await;
+        let (pieces, held) = read.unwrap_or_else(|_| {
+            Limit::PeerTimeout.hit();
+            Err(Code::PeerTimeout)
+        })?;
+        Ok((self.join(pieces).await?, held))
+    }
+
+    /// What has come, in one piece.
+    pub(crate) async fn join(&self, pieces: Pieces) -> Result<Bytes, Code> {
+        self.work(pieces.bytes(), move || pieces.join()).await
+    }
+
+    async fn read(&self, mut body: Body) -> Result<(Pieces, Lease), Code> {
+        let mut held = Lease::none(&self.shared.memory);
+        let mut pieces = Pieces::default();
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(|_| Code::PeerFailed)?.into_data() else {
+                continue;
+            };
+            held.take(data.len(), pieces.bytes(), self.limits())?;
+            pieces.push(&data);
+        }
+        Ok((pieces, held))
+    }
+}

@@ -29,7 +29,7 @@ use crate::Clock;
 /// A core counts as used by clients for so long after one of them was seen.
 const CLIENTS_MS: u64 = 1_000;
 /// What a peer may take at once after a while of quiet. Ordinary requests stay far below it.
-const AT_ONCE: Duration = Duration::from_millis(2);
+const AT_ONCE: Duration = Duration::from_millis(1);
 /// What one turn counts for at most. A machine that was suspended meanwhile, or gave the core to another process, is not the
 /// peer's doing.
 const TURN_MAX: Duration = Duration::from_millis(20);

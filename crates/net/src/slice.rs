@@ -22,7 +22,7 @@ use tokio::{
 };
 
 /// What is read at once: a fraction of a millisecond, decrypted and handed on.
-const SLICE_BYTES: usize = 128 * 1024;
+const SLICE_BYTES: usize = 64 * 1024;
 
 pub(crate) struct Sliced<S> {
     stream: S,

@@ -1,4 +1,12 @@
 //! What two concurrent operations do to each other.
+//!
+//! | earlier | later | relation |
+//! |---|---|---|
+//! | merge `{a:1}` | merge `{b:2}` | independent: neither order leaves anything out |
+//! | merge `{a:1, b:1}` | merge `{b:2}` | part: `a` stays |
+//! | merge `{a:1}` | replace | whole: nothing of it is left |
+//! | action "restart" | merge `{a:1}` | part: what an action does is not known |
+//! | anything | delete | whole |
 
 use crate::{Operation, Verb};
 

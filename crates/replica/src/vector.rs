@@ -1,4 +1,13 @@
 //! What a site has of a set's operations: per author, all up to a number.
+//!
+//! ```text
+//! [paris 3, rome 1]   has p1 p2 p3 r1
+//! includes p2, not p4; precedes p4 and r2, not p5
+//! covers [paris 2], not [paris 2, rome 2]
+//! ```
+//!
+//! There are no gaps. A site that held p1 and p3 without p2 could not say so in one number, would say 3, and nobody would ever
+//! send p2. So what arrives out of its author's order is not held, and is sent again.
 
 use std::collections::BTreeMap;
 

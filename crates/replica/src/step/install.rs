@@ -1,4 +1,15 @@
 //! The state of another replica becomes this one's.
+//!
+//! ```text
+//! rome takes a state at [p9]        set.held and what is pruned are at [p9] at once; `install` keeps the document
+//! its application answers 503       nothing has changed there: tried again; operations behind p9 wait
+//! it gives no answer                doubt: looked for under the id or the key, and set to the state if it is there
+//! it answers 200                    `done` is [p9] as well, and p10 executes
+//! it answers 422                    `done` is [p9] all the same, the replica is degraded; it is no source for others
+//! ```
+//!
+//! To count it as done only after success would have rome wait for ever behind a state that its application never takes. To count it as
+//! done before the answer would let p10 execute on the document of before.
 
 use super::Step;
 use crate::{Attempt, LocalId, Outcome, Recognise, State, Token, Vector, set::Repair};

@@ -1,4 +1,16 @@
 //! What nobody needs any more.
+//!
+//! That an operation has executed everywhere is not enough to drop it. What arrives later may belong in front of it, and then it has to
+//! execute again:
+//!
+//! ```text
+//! p1 of paris has executed at paris, rome and lyon
+//! r1 of rome was written before rome had heard of p1, comes before it in the order, and is still on its way to lyon
+//! lyon drops p1, then r1 arrives: r1 executes last, and lyon differs from the others
+//! ```
+//!
+//! So each site tells what it is *safe* from: nothing that it holds, and nothing that it will ever write, is concurrent with it. An
+//! operation goes when all are safe from it, and nothing that waits here is concurrent with it.
 
 use std::collections::BTreeSet;
 

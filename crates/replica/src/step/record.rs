@@ -1,4 +1,24 @@
 //! What an operation's outcome changes, and who lost.
+//!
+//! Only concurrent operations can lose. Whoever wrote after having seen the other one meant to overwrite it.
+//!
+//! ```text
+//! paris writes p1 = {size:1}, rome hears of it and writes r1 = {size:2} after [p1]       → no loser
+//! paris writes p2 = {size:3} after [p1 r1], rome writes r2 = {size:4} after [p1 r1]      → the earlier of the two in the order
+//! ```
+//!
+//! Each pair is looked at when the second of the two arrives, so once at each site. All sites find the same loser: the
+//! rule takes nothing but the two operations. Decided by what has executed already, the answer would depend on the order of arrival,
+//! and paris would keep a conflict that rome has never heard of.
+//!
+//! A delete takes what it had seen. A create that it had not seen was meant by somebody for a new resource, and stays:
+//!
+//! ```text
+//! paris deletes `web` after [c1]; rome, cut off, makes `web` again: c2 after [c1]
+//! rome hears of the delete: its replica is c2's, the delete executes nothing
+//! paris hears of c2: it has deleted already, c2 makes the replica
+//! lyon, which has c1 and c2: c2 executes once more, so that nothing of c1 is left (`restore_survivors`)
+//! ```
 
 use std::collections::BTreeSet;
 

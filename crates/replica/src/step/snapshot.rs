@@ -1,4 +1,17 @@
 //! State that travels instead of operations: for a site that joins, comes back, or was away too long.
+//!
+//! A snapshot is one replica's document with the vector of what made it. Who takes it has then executed all of that, without having
+//! executed any of it, and goes on with the operations behind it.
+//!
+//! ```text
+//! paris has executed p1 … p9 and no longer keeps p1 … p6; rome, which was away, holds p1 … p4
+//! rome lacks p5, which nobody can send       → a snapshot at [p9]: rome is set to the document, and continues with p10
+//! had rome held p1 … p7                      → no snapshot: p8 and p9 come, as their origin has signed them
+//! ```
+//!
+//! A state is one member's word, an operation has its origin's signature. So a state is taken only where operations cannot
+//! help (`calls_for`). It must be ahead of all that has executed here: otherwise it would undo what this site has
+//! acknowledged. What only this site had, while it was out of the set, becomes conflicts.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,18 @@
 //! What this site executes next. One resource, one execution at a time.
+//!
+//! The order of a set is the same at every site, arrivals are not. An operation that arrives late takes its place, and what
+//! comes after it in the order executes once more. Nothing is taken back at the application: it is set to the same end.
+//!
+//! ```text
+//! order      r1: replace {size:1}    r2: merge {color:red}    r3: replace {size:3}     (by time, then site)
+//! paris has executed r1 r3, then r2 arrives: r3 leaves nothing of it            → covered, not executed
+//! rome  has executed r1, r2, then r3 arrives: it is the last                    → executed
+//! lyon  has executed r1, r4: merge {size:4}, then r2 arrives: both leave a part → r2, then r4 once more
+//! ```
+//!
+//! Between the late one and the last one of those that follow, the application holds a state that belongs to no moment of the
+//! order. So nothing new is accepted until all of them have executed again (`must_restore_order`). An action cannot be executed
+//! twice. Where one follows, the late operation is too late: it is kept as a conflict, and the replicas are compared.
 
 use cheops_types::SiteName;
 

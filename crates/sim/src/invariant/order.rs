@@ -74,7 +74,9 @@ fn forgone_deletes(set: &Set, operations: &BTreeMap<OpId, Operation>) -> BTreeSe
         Verb::Forgo { lost } => Some(lost),
         _ => None,
     });
-    let told = set.conflicts().filter(|conflict| conflict.cause == Cause::Forgone);
+    let told = set
+        .conflicts()
+        .filter(|conflict| conflict.cause == Cause::Forgone);
     let lost = lost.flatten().chain(told.map(|conflict| &conflict.loser));
     let deletes = lost.filter(|op| matches!(op.verb, Verb::Delete));
     deletes.map(|op| op.id.clone()).collect()

@@ -8,11 +8,33 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
+use crate::repo::Repo;
+
 /// The cargo that runs this program, so that toolchain overrides hold for what it starts.
 pub(crate) fn cargo(dir: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(dir);
     command
+}
+
+/// Builds the agent with a profile and returns where it is.
+pub(crate) fn build_agent(repo: &Repo, profile: &str) -> Result<PathBuf> {
+    eprintln!("building the agent with the profile `{profile}`");
+    succeed(cargo(&repo.root).args([
+        "build",
+        "--quiet",
+        "--package",
+        "cheops-agent",
+        "--profile",
+        profile,
+    ]))?;
+    Ok(built(repo, profile)?.join("cheops"))
+}
+
+/// Where cargo puts what it builds with a profile.
+pub(crate) fn built(repo: &Repo, profile: &str) -> Result<PathBuf> {
+    let dir = if profile == "dev" { "debug" } else { profile };
+    Ok(repo.target_dir()?.join(dir))
 }
 
 /// Runs a command to its end with the caller's terminal.

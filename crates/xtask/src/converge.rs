@@ -26,7 +26,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::{bench, real::Interrupt, repo::Repo};
+use crate::{command::build_agent, real::Interrupt, repo::Repo};
 use sites::Sites;
 
 /// How long after healing sites may still differ.
@@ -62,7 +62,7 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
         Some(program) => program
             .canonicalize()
             .with_context(|| format!("no agent at {}", program.display()))?,
-        None => bench::build_agent(repo, &args.profile)?,
+        None => build_agent(repo, &args.profile)?,
     };
     let interrupt = Interrupt::listen()?;
     println!("cargo xtask converge {}", again(args, seed));

@@ -22,7 +22,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::{bench, real::Interrupt, repo::Repo};
+use crate::{command::build_agent, real::Interrupt, repo::Repo};
 use attacks::{ATTACKS, Attack, Scene, SlowReaders, Verdict};
 use mallory::{Mallory, Welcomes};
 use own::Documents;
@@ -66,7 +66,7 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
         Some(program) => program
             .canonicalize()
             .with_context(|| format!("no agent at {}", program.display()))?,
-        None => bench::build_agent(repo, &args.profile)?,
+        None => build_agent(repo, &args.profile)?,
     };
     let interrupt = Interrupt::listen()?;
     raise_files()?;

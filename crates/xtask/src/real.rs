@@ -21,7 +21,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, Result};
 
-use crate::{bench, repo::Repo};
+use crate::{command::build_agent, repo::Repo};
 use agent::{Agent, AgentConfig};
 use follow::Follow;
 pub(crate) use interrupt::Interrupt;
@@ -73,6 +73,6 @@ fn agent_program(repo: &Repo, options: &Options) -> Result<PathBuf> {
         Some(program) => Ok(program
             .canonicalize()
             .with_context(|| format!("no agent at {}", program.display()))?),
-        None => bench::build_agent(repo, &options.profile),
+        None => build_agent(repo, &options.profile),
     }
 }

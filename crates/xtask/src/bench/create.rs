@@ -16,8 +16,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use super::{agent, client::Client, report::Quartiles};
-use crate::{e2e::Demo, repo::Repo};
+use super::{client::Client, report::Quartiles};
+use crate::{command::build_agent, e2e::Demo, repo::Repo};
 
 const SITES: u8 = 5;
 const SCOPES: [(u8, Option<&str>); 3] = [
@@ -69,7 +69,7 @@ struct Line {
 pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
     let program = match &args.agent {
         Some(path) => path.canonicalize()?,
-        None => agent::build(repo, &args.profile)?,
+        None => build_agent(repo, &args.profile)?,
     };
     let mut lines = Vec::new();
     for one_way_ms in &args.one_way_ms {

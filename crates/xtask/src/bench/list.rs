@@ -11,8 +11,9 @@ use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{agent, client::Client, report::Quartiles};
+use super::{client::Client, report::Quartiles};
 use crate::{
+    command::build_agent,
     e2e::{Demo, Memory},
     repo::Repo,
 };
@@ -74,7 +75,7 @@ struct Measured {
 pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
     let program = match &args.agent {
         Some(path) => path.canonicalize()?,
-        None => agent::build(repo, &args.profile)?,
+        None => build_agent(repo, &args.profile)?,
     };
     // The sites stand in a line: the farthest is four steps away.
     let demo = Demo::of(&program, SITES, args.rtt_ms.div_ceil(u16::from(SITES) - 1))?;

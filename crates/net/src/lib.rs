@@ -51,7 +51,8 @@ pub use replay::Replay;
 pub use send_error::{SendError, SendErrorKind};
 pub use serve::{Connection, Handler, Hold, ServeOptions};
 pub use tls::{
-    InvalidSerial, MeshTls, Pair, Revoked, SITE_URI_PREFIX, Serial, Subject, TlsError, client_tls, server_tls,
+    InvalidSerial, MeshTls, Pair, Revoked, SITE_URI_PREFIX, Serial, Signatures, Subject, TlsError,
+    client_tls, server_tls,
 };
 pub use trailers::Trailers;
 pub use upstream::{Upstream, UpstreamHttp, UpstreamOptions, UpstreamTarget};

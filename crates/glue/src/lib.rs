@@ -35,7 +35,6 @@ mod round;
 mod routes;
 mod selector;
 mod streams;
-mod suggest;
 mod token;
 mod trail;
 mod tree;

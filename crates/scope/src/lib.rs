@@ -20,7 +20,6 @@ mod radius;
 mod read;
 mod scope;
 mod span;
-mod suggest;
 
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use loc::{Loc, LocKind};

@@ -31,6 +31,32 @@ pub(crate) fn build_agent(repo: &Repo, profile: &str) -> Result<PathBuf> {
     Ok(built(repo, profile)?.join("cheops"))
 }
 
+/// Which agent a suite plays with.
+#[derive(clap::Args)]
+pub(crate) struct AgentArgs {
+    /// Cargo profile to build the agent with
+    #[arg(long, default_value = "release")]
+    profile: String,
+    /// Use this agent instead of building one
+    #[arg(long, alias = "agent", value_name = "FILE", conflicts_with = "profile")]
+    program: Option<PathBuf>,
+}
+
+impl AgentArgs {
+    pub(crate) fn program(&self, repo: &Repo) -> Result<PathBuf> {
+        match &self.program {
+            Some(program) => existing(program),
+            None => build_agent(repo, &self.profile),
+        }
+    }
+}
+
+/// Where a program is that was built already.
+pub(crate) fn existing(program: &Path) -> Result<PathBuf> {
+    let found = program.canonicalize();
+    found.with_context(|| format!("no agent at {}", program.display()))
+}
+
 /// Where cargo puts what it builds with a profile.
 pub(crate) fn built(repo: &Repo, profile: &str) -> Result<PathBuf> {
     let dir = if profile == "dev" { "debug" } else { profile };

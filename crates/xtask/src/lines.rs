@@ -62,24 +62,28 @@ fn count_revision(repo: &Repo, rev: &str) -> Result<Counts> {
 }
 
 fn alone(now: &Counts) -> String {
-    let mut table = String::new();
-    for (name, lines) in now {
-        table += &format!("{name:<10}{lines:>8}\n");
-    }
-    table + &format!("{:<10}{:>8}\n", "sum", sum(now))
+    let row = |name: &str, lines: usize| format!("{name:<10}{lines:>8}\n");
+    let rows: String = now.iter().map(|(name, lines)| row(name, *lines)).collect();
+    rows + &row("sum", sum(now))
 }
 
 fn beside(rev: &str, before: &Counts, now: &Counts) -> String {
     let row = |name: &str, before: usize, now: usize| {
-        let more = now as i64 - before as i64;
+        let more = now.cast_signed() - before.cast_signed();
         format!("{name:<10}{before:>12}{now:>8}{more:>+8}\n")
     };
-    let mut table = format!("{:<10}{rev:>12}{:>8}\n", "", "now");
     let of = |counts: &Counts, name: &str| counts.get(name).copied().unwrap_or_default();
-    for name in before.keys().chain(now.keys()).collect::<BTreeSet<_>>() {
-        table += &row(name, of(before, name), of(now, name));
-    }
-    table + &row("sum", sum(before), sum(now))
+    let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    let rows: String = names
+        .into_iter()
+        .map(|name| row(name, of(before, name), of(now, name)))
+        .collect();
+    format!(
+        "{:<10}{rev:>12}{:>8}\n{rows}{}",
+        "",
+        "now",
+        row("sum", sum(before), sum(now))
+    )
 }
 
 fn sum(counts: &Counts) -> usize {

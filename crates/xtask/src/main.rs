@@ -14,6 +14,7 @@ mod lines;
 mod mutants;
 mod nightly;
 mod packages;
+mod processes;
 mod real;
 mod repo;
 mod sim;

@@ -70,20 +70,26 @@ fn cycles(dir: &Path, files: &[(PathBuf, Source)]) -> Vec<Finding> {
 }
 
 fn told(cycle: &[(&str, &Use)], knot: usize) -> Finding {
-    let mut what = "modules in a cycle: ".to_owned();
-    for (module, used) in cycle {
-        what += &format!(
+    let step = |(module, used): &(&str, &Use)| {
+        format!(
             "{module} ({}:{} {}) → ",
             used.file.display(),
             used.line,
             used.path
-        );
-    }
-    what += cycle[0].0;
-    if knot > cycle.len() {
-        what += &format!("; {knot} modules need each other, this is the shortest way around");
-    }
-    Finding::new(&cycle[0].1.file, cycle[0].1.line, what)
+        )
+    };
+    let steps: String = cycle.iter().map(step).collect();
+    let more = if knot > cycle.len() {
+        format!("; {knot} modules need each other, this is the shortest way around")
+    } else {
+        String::new()
+    };
+    let (first, used) = cycle[0];
+    Finding::new(
+        &used.file,
+        used.line,
+        format!("modules in a cycle: {steps}{first}{more}"),
+    )
 }
 
 impl Uses {

@@ -29,12 +29,12 @@ use cheops_mesh::ListenerName;
 use cheops_types::SiteName;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
-use crate::{ca, demo::DemoArgs, example_app::ExampleArgs, run::RunArgs};
+use crate::{ca, demo::DemoArgs, example_app::ExampleArgs};
 use conflicts::ConflictsCommand;
 use cross::CrossCommand;
 use glue::GlueCommand;
 use ops::OpsCommand;
-pub(crate) use output::{BAD_INPUT, BadInput, colours_wanted, print, report};
+pub(crate) use output::{BAD_INPUT, BadInput, print, report};
 use replicas::ReplicasCommand;
 pub(crate) use through::Through;
 
@@ -305,6 +305,18 @@ Example:
     },
 }
 
+#[derive(Debug, Args)]
+struct RunArgs {
+    #[command(flatten)]
+    config: ConfigArg,
+    /// The data directory was put back from a copy: what happened since is asked of the other sites
+    #[arg(long)]
+    restored: bool,
+    /// End when standard input ends, so that no child outlives its parent
+    #[arg(long, hide = true)]
+    exit_with_stdin: bool,
+}
+
 /// What every command that asks a running agent takes.
 #[derive(Debug, Args)]
 struct AskArgs {
@@ -317,7 +329,7 @@ struct AskArgs {
 
 /// The configuration of the site.
 #[derive(Debug, Clone, Default, Args)]
-pub(crate) struct ConfigArg {
+struct ConfigArg {
     /// The site's configuration [default: ./cheops.toml, then /etc/cheops/cheops.toml]
     #[arg(short = 'c', long = "config", value_name = "FILE", env = "CHEOPS_CONFIG")]
     file: Option<PathBuf>,
@@ -353,7 +365,7 @@ impl Cli {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let admin = self.admin.as_deref();
         match self.command {
-            Command::Run(args) => crate::run::run(&args),
+            Command::Run(args) => crate::run::run(&args.config.path()?, args.restored, args.exit_with_stdin),
             Command::Demo(args) => crate::demo::run(&args),
             Command::ExampleApp(args) => crate::example_app::run(args),
             Command::Scope(ScopeCommand::Check(args)) => scope::check(&args),

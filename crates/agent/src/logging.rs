@@ -37,10 +37,15 @@ pub(crate) fn init(verbosity: u8) -> anyhow::Result<()> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(stderr)
-        .with_ansi(stderr().is_terminal() && crate::cli::colours_wanted())
+        .with_ansi(stderr().is_terminal() && colours_wanted())
         .event_format(Limited(format().with_target(verbosity > 0)))
         .try_init()
         .map_err(|error| anyhow::anyhow!("logging cannot begin: {error}"))
+}
+
+/// Whether colours may be used where a terminal is.
+pub(crate) fn colours_wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// How many lines one place in the code may write in ten seconds.

@@ -12,7 +12,7 @@ mod standing;
 mod workflows;
 mod world;
 
-use std::{process::ExitCode, rc::Rc, sync::Arc};
+use std::{path::Path, process::ExitCode, rc::Rc, sync::Arc};
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
@@ -28,7 +28,6 @@ use tokio::{
 
 use crate::{
     admin::{self, AdminSocket},
-    cli::ConfigArg,
     config::Config,
     stop::Stop,
 };
@@ -40,28 +39,17 @@ use source::Agent;
 use workflows::Workflows;
 use world::WorldMaker;
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct RunArgs {
-    #[command(flatten)]
-    config: ConfigArg,
-    /// The data directory was put back from a copy: what happened since is asked of the other sites
-    #[arg(long)]
-    restored: bool,
-    /// End when standard input ends, so that no child outlives its parent
-    #[arg(long, hide = true)]
-    exit_with_stdin: bool,
-}
-
 pub(crate) type Cores = Rc<Vec<CoreHandle<Arc<Tag>>>>;
 
-pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let config = Config::load(&args.config.path()?)?;
+/// `restored`: the data directory was put back from a copy. `exit_with_stdin`: ends when standard input does.
+pub(crate) fn run(config: &Path, restored: bool, exit_with_stdin: bool) -> anyhow::Result<ExitCode> {
+    let config = Config::load(config)?;
     files::raise(config.limits.files_reserved);
     crate::logging::set_kind_max_lines(config.limits.log_kind_max_lines);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let done = LocalSet::new().block_on(&runtime, serve(config, args.restored, args.exit_with_stdin));
+    let done = LocalSet::new().block_on(&runtime, serve(config, restored, exit_with_stdin));
     // Blocking look-ups of names must not delay the end.
     runtime.shutdown_background();
     done.map(|()| ExitCode::SUCCESS)

@@ -13,7 +13,6 @@ mod judge;
 mod memory;
 mod mutate;
 mod shrink;
-mod target;
 mod targets;
 
 pub use corpus::Corpus;
@@ -22,4 +21,4 @@ pub use hunt::{Budget, Hunt, Hunted};
 pub use judge::{Finding, Judge};
 pub use mutate::Mutator;
 pub use shrink::shrink;
-pub use target::Target;
+pub use targets::Target;

@@ -16,7 +16,25 @@ use std::{str, sync::LazyLock};
 use cheops_glue::Profile;
 use cheops_types::SiteName;
 
-use crate::Target;
+/// A function from bytes that must never break a promise.
+#[derive(Clone, Copy)]
+pub struct Target {
+    pub name: &'static str,
+    /// What it reads and what must hold.
+    pub about: &'static str,
+    /// Whether the input could be read. Panics where a promise is broken.
+    pub run: fn(&[u8]) -> bool,
+    /// Words of what it reads.
+    pub tokens: &'static [&'static [u8]],
+}
+
+impl Target {
+    pub const ALL: &'static [Self] = ALL;
+
+    pub fn named(name: &str) -> Option<&'static Self> {
+        Self::ALL.iter().find(|target| target.name == name)
+    }
+}
 
 /// Separates the parts of an input that has several. JSON, headers and paths do not have it.
 const PART: u8 = 0x1e;
@@ -51,7 +69,7 @@ const JSON: &[&[u8]] = &[
     b"\"rel\":\"next\"",
 ];
 
-pub(crate) const ALL: &[Target] = &[
+const ALL: &[Target] = &[
     Target {
         name: "scope",
         about: "scopes as text and JSON: printed and read again the same; a diagnostic points into the text",

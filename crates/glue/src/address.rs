@@ -1,13 +1,15 @@
 //! What a path addresses, for replication.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
+use cheops_types::SiteName;
 use serde_json::value::RawValue;
 
 use crate::{
-    Effect, Kind, Own, Profile, edit,
+    Effect, Kind, ListPage, Profile, edit,
     json::{self, Found},
     key,
+    page::Replica,
     profile::{Deeper, Taken},
     trail::{End, Named, Trail},
 };
@@ -30,6 +32,17 @@ pub struct Address<'a> {
     described: Option<&'a Kind>,
     parents: Vec<Cow<'a, str>>,
     deeper: Option<(&'a Deeper, &'a Kind)>,
+}
+
+/// What becomes of the own id of the addressed resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Own<'a> {
+    /// As all others.
+    Map,
+    Keep,
+    /// A hole, `{id}`; 0 where a number stands.
+    Hole,
+    Put(&'a str),
 }
 
 impl Profile {
@@ -165,5 +178,36 @@ impl Address<'_> {
             "GET" | "HEAD" if !self.below.is_empty() => Own::Keep,
             _ => Own::Map,
         }
+    }
+}
+
+impl ListPage {
+    /// Says which items are replicas, with ids in this page that are the same at all sites, so that a merged list
+    /// shows each once. `address` is the list's own; `sites` are the other sites that are known to have the same
+    /// one, so that this holds across pages too; none need be known. An item without an id is left as it is.
+    pub fn mark<'s>(
+        &mut self,
+        address: &Address<'_>,
+        marks: impl IntoIterator<Item = (usize, &'s Arc<[SiteName]>)>,
+    ) {
+        // A list shows few kinds: mostly it is that of the item before.
+        let mut last: Option<Arc<str>> = None;
+        let replicas = marks.into_iter().filter_map(|(place, sites)| {
+            let (kind, _, key) = address.resource_in(self.document(place)?)?;
+            let kind = match last.take().filter(|last| **last == *kind) {
+                Some(last) => last,
+                None => kind.into(),
+            };
+            last = Some(Arc::clone(&kind));
+            let sites = Arc::clone(sites);
+            Some(Replica {
+                place,
+                kind,
+                key,
+                sites,
+            })
+        });
+        let replicas: Vec<_> = replicas.collect();
+        self.add_replicas(replicas);
     }
 }

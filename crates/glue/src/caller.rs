@@ -6,7 +6,6 @@ mod stand_in;
 mod tests;
 mod verify;
 
-use cheops_types::ServiceName;
 use serde_json::Value;
 
 pub use impersonate::{Impersonate, Named};
@@ -14,7 +13,7 @@ pub use stand_in::StandIn;
 pub(crate) use verify::CREDENTIAL;
 pub use verify::{Verified, Verify};
 
-use crate::{Profile, edit, selector::Selector};
+use crate::{edit, selector::Selector};
 
 /// What is told of an error whose message stands at no known place.
 const ERROR_MAX_CHARS: usize = 200;
@@ -106,29 +105,13 @@ pub(crate) struct Access {
     pub(crate) error_message: Vec<Selector>,
 }
 
-impl Profile {
-    /// How callers of a service are told apart.
-    pub fn caller(&self, service: &str) -> Option<&CallerRules> {
-        self.access(service)?.caller.as_ref()
-    }
-
-    /// The service that gives a site a token of its own, which is sent beside a caller's.
-    pub fn stand_in(&self) -> Option<(&ServiceName, &StandIn)> {
-        self.accesses()
-            .find_map(|(service, access)| Some((service, access.stand_in.as_ref()?)))
-    }
-
-    /// What an error answer of a service says, in one line.
-    pub fn error_text(&self, service: &str, body: &[u8]) -> Option<String> {
-        let known = self
-            .access(service)
-            .map_or(&[][..], |access| &access.error_message);
+impl Access {
+    /// What an error answer says, in one line.
+    pub(crate) fn error_text(&self, body: &[u8]) -> Option<String> {
         let document = edit::build(body).ok();
         let told = document.as_ref().and_then(|document| {
-            let mut found = known
-                .iter()
-                .filter_map(|place| first_text(document, place.steps()));
-            found.next()
+            let mut places = self.error_message.iter();
+            places.find_map(|place| first_text(document, place.steps()))
         });
         let whole = || String::from_utf8_lossy(body).into_owned();
         let text = told.map_or_else(whole, str::to_owned);

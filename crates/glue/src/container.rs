@@ -1,55 +1,6 @@
 //! What a path lies in, wherever the container's own path stands.
 
-use crate::{
-    Address, Kind, Profile,
-    pattern::{Pattern, Segment, Segments},
-    percent,
-    trail::Trail,
-    wildcard::Wildcard,
-};
-
-/// Where a container's path has its ids: the path of another kind, filled with what stands in the path of a child.
-#[derive(Debug, Clone)]
-pub(crate) struct Inside(Vec<Step>);
-
-#[derive(Debug, Clone)]
-enum Step {
-    Literal(Box<str>),
-    /// What stands at this place of the child's path.
-    Place(usize),
-}
-
-impl Inside {
-    /// None where the container has a placeholder that the child has not; its name.
-    pub(crate) fn new(container: &Pattern, child: &Pattern) -> Result<Self, String> {
-        let here: Vec<&str> = child.named_placeholders().map(|(_, name)| name).collect();
-        let step = |segment: &Segment| match segment {
-            Segment::Literal(text) => Ok(Step::Literal(text.clone())),
-            Segment::Any { name, .. } => match here.iter().position(|known| **known == **name) {
-                Some(place) => Ok(Step::Place(place)),
-                None => Err(name.to_string()),
-            },
-        };
-        container
-            .segments()
-            .iter()
-            .map(step)
-            .collect::<Result<_, _>>()
-            .map(Self)
-    }
-
-    fn path(&self, trail: &Trail<'_>) -> String {
-        let mut path = String::new();
-        for step in &self.0 {
-            path.push('/');
-            match step {
-                Step::Literal(text) => path.push_str(text),
-                Step::Place(place) => percent::encode_segment_into(&mut path, &trail.value(*place)),
-            }
-        }
-        path
-    }
-}
+use crate::{Address, Profile, trail::Trail};
 
 /// A resource that others may lie in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +28,7 @@ impl Profile {
             .address(service, path)
             .and_then(|address| Container::of(&address));
         let trail = Trail::of(self, service, path);
-        let inside = trail.inside.map(|inside| inside.path(&trail));
+        let inside = trail.inside.map(|inside| inside.path(|place| trail.value(place)));
         let elsewhere = inside.as_deref().and_then(|path| self.address(service, path));
         let mut containers = Vec::new();
         for address in self.within(service, path).iter().chain(&elsewhere) {
@@ -89,47 +40,6 @@ impl Profile {
             }
         }
         containers
-    }
-
-    /// The kinds of a service that can span sites and contain others.
-    pub fn container_kinds(&self, service: &str) -> impl Iterator<Item = &str> {
-        let kinds = self.services.get(service).map(|service| &*service.kinds);
-        let kinds = kinds.unwrap_or_default().iter();
-        kinds.filter(|kind| kind.is_container()).map(Kind::name)
-    }
-
-    /// Whether a path addresses something that each site's application makes by itself.
-    pub fn is_per_site(&self, service: &str, path: &str) -> bool {
-        let service = self.services.get(service);
-        service.is_some_and(|service| service.per_site.iter().any(|known| known.matches(path)))
-    }
-}
-
-/// The path of something that the application makes by itself at each site.
-#[derive(Debug, Clone)]
-pub(crate) struct PerSite(Vec<Wildcard>);
-
-impl PerSite {
-    /// Segments in which `*` stands for any characters and `?` for one; `{x}` is a whole segment.
-    pub(crate) fn new(path: &str) -> Self {
-        let segment = |segment: &str| {
-            if segment.starts_with('{') && segment.ends_with('}') {
-                Wildcard::new("*")
-            } else {
-                Wildcard::new(segment)
-            }
-        };
-        Self(Segments::of(path).map(segment).collect())
-    }
-
-    /// Also for what stands below it.
-    fn matches(&self, path: &str) -> bool {
-        let mut segments = Segments::of(path);
-        self.0.iter().all(|wanted| {
-            segments
-                .next()
-                .is_some_and(|found| wanted.matches(&percent::decode_text(found)))
-        })
     }
 }
 

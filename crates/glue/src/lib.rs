@@ -35,7 +35,6 @@ mod round;
 mod routes;
 mod selector;
 mod streams;
-mod suggest;
 mod token;
 mod trail;
 mod tree;
@@ -44,7 +43,7 @@ mod watch;
 mod wildcard;
 mod yaml;
 
-pub use address::Address;
+pub use address::{Address, Own};
 pub use caller::{CallerRules, Certificate, Impersonate, Named, StandIn, Verified, Verify};
 pub use carrier::{Carrier, KeyFormat};
 pub use container::Container;
@@ -57,14 +56,14 @@ pub use kind::{
     Changed, Effect, IdRule, Kind, Meaning, MetaFormat, NotCounted, Recognise, Recorded, Reference, Refusal,
     Rendered, Search, Sighting, Stage, Touches,
 };
-pub use list::{Column, Form, Items, ListShape, NextStyle, Paging};
-pub use merge::{MergeError, Merged, Part, Share};
+pub use list::{Column, Form, Items, ListShape, NextStyle, Paging, Watch};
+pub use merge::{MergeError, Merged, Part};
 pub use page::{ListPage, NotAList};
 pub use pointer::{InvalidPointer, Pointer};
 pub use profile::Profile;
 pub use query::GatherQuery;
 pub use reading::{Doing, Reading, has_one_reading};
-pub use rewrite::{Ids, MappedList, Own};
-pub use round::{Fetch, Round};
-pub use watch::{Versions, Watch, with_version_of};
+pub use rewrite::{Ids, MappedList};
+pub use round::{Fetch, Round, Share};
+pub use watch::{Versions, with_version_of};
 pub use yaml::{is_yaml, json_of_yaml};

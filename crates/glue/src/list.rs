@@ -1,8 +1,6 @@
 //! How an application writes a collection.
 
-use bytes::Bytes;
-
-use crate::{ListPage, NotAList, Pointer, Watch, page};
+use crate::Pointer;
 
 /// How the answer to a read of a collection looks, and how the agent marks and pages a merged one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +76,17 @@ pub enum NextStyle {
     Links,
 }
 
+/// How an application lets a list be watched: a line of JSON for each change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watch {
+    /// The query parameter with the version from which on changes are wanted.
+    pub parameter: String,
+    /// Where a list, and what an event is about, tell their version.
+    pub version: Pointer,
+    /// Where an event has what it is about.
+    pub object: Pointer,
+}
+
 impl ListShape {
     /// The member that names an item's site unless the glue says otherwise.
     pub const PROVENANCE: &str = "@site";
@@ -103,15 +112,5 @@ impl ListShape {
     /// Whether the glue says that the answer is a list, so that JSON can be asked for.
     pub fn is_certain(&self) -> bool {
         matches!(self.items, Items::At(_))
-    }
-
-    /// Reads one site's answer.
-    pub fn read(&self, body: Bytes) -> Result<ListPage, NotAList> {
-        page::read(self, body, usize::MAX)
-    }
-
-    /// Reads one site's answer if it has so many items at most.
-    pub fn read_up_to(&self, body: Bytes, items_max: usize) -> Result<ListPage, NotAList> {
-        page::read(self, body, items_max)
     }
 }

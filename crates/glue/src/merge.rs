@@ -14,7 +14,7 @@ mod write;
 use cheops_types::{Code, Problem, SiteName};
 use once::Once;
 
-use crate::{ListPage, Round, marks::mark_bytes, token::Position};
+use crate::{ListPage, Round, Share, marks::mark_bytes, token::Position};
 
 /// One page of a merged list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,17 +32,6 @@ pub struct Merged {
 pub struct Part {
     pub site: SiteName,
     pub share: Share,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Share {
-    /// So many of the page's items are the site's.
-    Taken(u32),
-    /// The site gave no page where its items belong: the merged list is not complete.
-    Missing,
-    /// The site's items come on a later page, for which it is asked again; its answer, or its failure,
-    /// says nothing about this one.
-    Later,
 }
 
 /// Why there is no page.
@@ -67,30 +56,78 @@ impl From<MergeError> for Problem {
     }
 }
 
-/// Whether the pages so far decide the merged page. A sorted one needs them all.
-pub(crate) fn is_settled(round: &Round, pages: &[Option<ListPage>]) -> bool {
-    is_settled_at_once(round, pages).unwrap_or_else(|| in_order::is_settled(round, pages))
-}
-
-/// The same where nothing has to be known of the items.
-pub(crate) fn is_settled_at_once(round: &Round, pages: &[Option<ListPage>]) -> Option<bool> {
-    if round.query.shape.sort.is_some() {
-        return Some(false);
+impl Round {
+    /// Whether `pages`, the answers to the first questions, decide the page, so that the other questions need not
+    /// be waited for. A sorted page needs them all.
+    pub fn is_settled(&self, pages: &[Option<ListPage>]) -> bool {
+        self.is_settled_at_once(pages)
+            .unwrap_or_else(|| in_order::is_settled(self, pages))
     }
-    in_order::is_settled_at_once(round, pages)
-}
 
-/// What making the page takes in memory at most, beside the sites' pages.
-pub(crate) fn work_bytes(round: &Round, pages: &[Option<ListPage>]) -> usize {
-    let pages = round.cursors.iter().zip(pages);
-    let bytes = pages.filter_map(|(cursor, page)| {
-        let page = page.as_ref()?;
-        let mark = mark_bytes(&round.query.shape, &cursor.site);
-        // The items are written once by themselves and once into the answer around them.
-        let written = 2 * (page.bytes() + page.len() * mark);
-        Some(written + page.len() * size_of::<(usize, usize)>() + once::work_bytes(page))
-    });
-    bytes.sum()
+    /// What [`Round::is_settled`] says, where that takes no longer with longer pages.
+    pub fn is_settled_at_once(&self, pages: &[Option<ListPage>]) -> Option<bool> {
+        if self.query.shape.sort.is_some() {
+            return Some(false);
+        }
+        in_order::is_settled_at_once(self, pages)
+    }
+
+    /// What [`Round::merge`] takes in memory at most, beside `pages`.
+    pub fn work_bytes(&self, pages: &[Option<ListPage>]) -> usize {
+        let pages = self.cursors.iter().zip(pages);
+        let bytes = pages.filter_map(|(cursor, page)| {
+            let page = page.as_ref()?;
+            let mark = mark_bytes(&self.query.shape, &cursor.site);
+            // The items are written once by themselves and once into the answer around them.
+            let written = 2 * (page.bytes() + page.len() * mark);
+            Some(written + page.len() * size_of::<(usize, usize)>() + once::work_bytes(page))
+        });
+        bytes.sum()
+    }
+
+    /// Makes the page. `pages` are the answers to [`Round::fetches`], in the same order, or the first of
+    /// them if they settle it; none where a site failed or its answer is not a list.
+    pub fn merge(&self, pages: &[Option<ListPage>]) -> Result<Merged, MergeError> {
+        assert!(
+            pages.len() <= self.fetches().len(),
+            "no answer without a question"
+        );
+        let shape = &self.query.shape;
+        let once = Once::new(self, pages);
+        let selection = match &shape.sort {
+            None => in_order::select(self, pages, &once),
+            Some(key) => sorted::select(self, pages, key, &once),
+        };
+        let taken = |share: &Share| matches!(share, Share::Taken(_));
+        let envelope = selection
+            .shares
+            .iter()
+            .position(taken)
+            .and_then(|place| pages[place].as_ref())
+            .ok_or(MergeError::NothingAnswered)?;
+        // Without paging every site was asked for everything.
+        let next = selection.next.as_ref().filter(|_| shape.paging.is_some());
+        let next = next.map(|next| self.token(next.clone(), &selection.shares).encode());
+        let max = self.query.token_max_bytes;
+        if next.as_ref().is_some_and(|token| token.len() > max) {
+            return Err(MergeError::TokenTooLong { max });
+        }
+        let sites: Vec<_> = self.fetches()[..pages.len()]
+            .iter()
+            .map(|fetch| &fetch.site)
+            .collect();
+        let items = selection.items.iter().filter_map(|&(place, item)| {
+            let page = pages[place].as_ref()?;
+            Some((sites[place], page.item(item)))
+        });
+        let body = write::page(&self.query, envelope, next.as_deref(), items)?;
+        let parts = sites.into_iter().cloned().zip(selection.shares);
+        Ok(Merged {
+            body,
+            parts: parts.map(|(site, share)| Part { site, share }).collect(),
+            is_last: next.is_none(),
+        })
+    }
 }
 
 /// What a page consists of, before it is written.
@@ -100,46 +137,4 @@ struct Selection {
     /// Items as (fetch, item of its page), in the order of the merged list.
     items: Vec<(usize, usize)>,
     next: Option<Position>,
-}
-
-pub(crate) fn merge(round: &Round, pages: &[Option<ListPage>]) -> Result<Merged, MergeError> {
-    assert!(
-        pages.len() <= round.fetches().len(),
-        "no answer without a question"
-    );
-    let shape = &round.query.shape;
-    let once = Once::new(round, pages);
-    let selection = match &shape.sort {
-        None => in_order::select(round, pages, &once),
-        Some(key) => sorted::select(round, pages, key, &once),
-    };
-    let taken = |share: &Share| matches!(share, Share::Taken(_));
-    let envelope = selection
-        .shares
-        .iter()
-        .position(taken)
-        .and_then(|place| pages[place].as_ref())
-        .ok_or(MergeError::NothingAnswered)?;
-    // Without paging every site was asked for everything.
-    let next = selection.next.as_ref().filter(|_| shape.paging.is_some());
-    let next = next.map(|next| round.token(next.clone(), &selection.shares).encode());
-    let max = round.query.token_max_bytes;
-    if next.as_ref().is_some_and(|token| token.len() > max) {
-        return Err(MergeError::TokenTooLong { max });
-    }
-    let sites: Vec<_> = round.fetches()[..pages.len()]
-        .iter()
-        .map(|fetch| &fetch.site)
-        .collect();
-    let items = selection.items.iter().filter_map(|&(place, item)| {
-        let page = pages[place].as_ref()?;
-        Some((sites[place], page.item(item)))
-    });
-    let body = write::page(&round.query, envelope, next.as_deref(), items)?;
-    let parts = sites.into_iter().cloned().zip(selection.shares);
-    Ok(Merged {
-        body,
-        parts: parts.map(|(site, share)| Part { site, share }).collect(),
-        is_last: next.is_none(),
-    })
 }

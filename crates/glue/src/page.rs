@@ -10,7 +10,7 @@ use cheops_types::SiteName;
 use serde_json::value::RawValue;
 
 use crate::{
-    Address, Items, ListShape, NextStyle, Paging, Pointer,
+    Items, ListShape, NextStyle, Paging, Pointer,
     json::{self, Found},
     link,
 };
@@ -151,32 +151,7 @@ impl ListPage {
         self.next.as_deref()
     }
 
-    /// Says which items are replicas, with ids in this page that are the same at all sites, so that a merged list
-    /// shows each once. `address` is the list's own; `sites` are the other sites that are known to have the same
-    /// one, so that this holds across pages too; none need be known. An item without an id is left as it is.
-    pub fn mark<'s>(
-        &mut self,
-        address: &Address<'_>,
-        marks: impl IntoIterator<Item = (usize, &'s Arc<[SiteName]>)>,
-    ) {
-        // A list shows few kinds: mostly it is that of the item before.
-        let mut last: Option<Arc<str>> = None;
-        let replicas = marks.into_iter().filter_map(|(place, sites)| {
-            let (kind, _, key) = address.resource_in(self.document(place)?)?;
-            let kind = match last.take().filter(|last| **last == *kind) {
-                Some(last) => last,
-                None => kind.into(),
-            };
-            last = Some(Arc::clone(&kind));
-            let sites = Arc::clone(sites);
-            Some(Replica {
-                place,
-                kind,
-                key,
-                sites,
-            })
-        });
-        let replicas: Vec<_> = replicas.collect();
+    pub(crate) fn add_replicas(&mut self, replicas: Vec<Replica>) {
         self.replicas.extend(replicas);
     }
 
@@ -202,7 +177,19 @@ impl ListPage {
     }
 }
 
-pub(crate) fn read(shape: &ListShape, body: Bytes, items_max: usize) -> Result<ListPage, NotAList> {
+impl ListShape {
+    /// Reads one site's answer.
+    pub fn read(&self, body: Bytes) -> Result<ListPage, NotAList> {
+        read(self, body, usize::MAX)
+    }
+
+    /// Reads one site's answer if it has so many items at most.
+    pub fn read_up_to(&self, body: Bytes, items_max: usize) -> Result<ListPage, NotAList> {
+        read(self, body, items_max)
+    }
+}
+
+fn read(shape: &ListShape, body: Bytes, items_max: usize) -> Result<ListPage, NotAList> {
     if u32::try_from(body.len()).is_err() {
         return Err(NotAList::TooLong);
     }

@@ -2,25 +2,37 @@
 
 use std::borrow::Cow;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
+
+/// Everything but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+/// What cannot stand in a segment of a path.
+const NOT_IN_SEGMENT: &AsciiSet = &RESERVED
+    .remove(b'!')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')')
+    .remove(b'*')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b':')
+    .remove(b'@');
+
 /// The bytes that `text` stands for. A `%` that starts no escape stands for itself.
 pub(crate) fn decode(text: &str) -> Cow<'_, [u8]> {
     decode_bytes(text.as_bytes())
 }
 
 pub(crate) fn decode_bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
-    if !bytes.contains(&b'%') {
-        return Cow::Borrowed(bytes);
-    }
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let escape = (bytes[at] == b'%')
-            .then(|| Some(digit(*bytes.get(at + 1)?)? << 4 | digit(*bytes.get(at + 2)?)?))
-            .flatten();
-        decoded.push(escape.unwrap_or(bytes[at]));
-        at += if escape.is_some() { 3 } else { 1 };
-    }
-    Cow::Owned(decoded)
+    percent_decode(bytes).into()
 }
 
 /// The text that `text` stands for, or `text` itself where that would not be UTF-8.
@@ -31,12 +43,10 @@ pub(crate) fn decode_text(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Encodes everything but the unreserved characters of RFC 3986.
 pub(crate) fn encode_into(out: &mut String, text: &str) {
-    encode(out, text.as_bytes(), |_| false);
+    out.extend(percent_encode(text.as_bytes(), RESERVED));
 }
 
-/// Encodes what cannot stand in a segment of a path.
 pub(crate) fn encode_segment_into(out: &mut String, text: &str) {
     encode_segment_bytes_into(out, text.as_bytes());
 }
@@ -46,27 +56,9 @@ pub(crate) fn encode_segment_bytes_into(out: &mut String, segment: &[u8]) {
     // Where a segment of dots is not escaped it means another place.
     if matches!(segment, b"." | b"..") {
         out.push_str(&"%2E".repeat(segment.len()));
-        return;
+    } else {
+        out.extend(percent_encode(segment, NOT_IN_SEGMENT));
     }
-    encode(out, segment, |byte| b"!$&'()*+,;=:@".contains(&byte));
-}
-
-fn encode(out: &mut String, bytes: &[u8], also_plain: impl Fn(u8) -> bool) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for &byte in bytes {
-        let is_unreserved = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
-        if is_unreserved || also_plain(byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push('%');
-            out.push(char::from(HEX[usize::from(byte >> 4)]));
-            out.push(char::from(HEX[usize::from(byte & 15)]));
-        }
-    }
-}
-
-fn digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
 #[cfg(test)]

@@ -4,8 +4,11 @@ mod caller;
 mod calls;
 mod compile;
 mod entry;
+mod inside;
 mod list;
 mod paths;
+mod per_site;
+mod reads;
 mod replication;
 mod resources;
 mod section;
@@ -17,15 +20,18 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use cheops_types::{ServiceName, VerbClass};
 
+pub(crate) use inside::Inside;
+use per_site::PerSite;
+pub(crate) use reads::Reads;
+
 use crate::{
-    ByCredential, Carrier, ContextFree, GlueError, Identity, Items, Kind, ListShape, Pointer,
+    ByCredential, CallerRules, Carrier, ContextFree, GlueError, Identity, Items, Kind, ListShape, Pointer,
+    StandIn,
     caller::Access,
     calls::Calls,
-    container::{Inside, PerSite},
     identity::Role,
     kind::Rules,
     pattern::Segments,
-    reading::Reads,
     routes::{Match, Routes},
     streams::Streams,
 };
@@ -56,7 +62,7 @@ pub(crate) struct Service {
     effect_free: Calls<()>,
     streams: Streams,
     /// What each site's application makes by itself.
-    pub(crate) per_site: Vec<PerSite>,
+    per_site: Vec<PerSite>,
     /// What it does with a path.
     reads: Reads,
 }
@@ -237,25 +243,47 @@ impl Profile {
         service.is_some_and(|service| service.effect_free.find(method, path).is_some())
     }
 
+    /// The kinds of a service that can span sites and contain others.
+    pub fn container_kinds(&self, service: &str) -> impl Iterator<Item = &str> {
+        let kinds = self.kinds(service).iter();
+        kinds.filter(|kind| kind.is_container()).map(Kind::name)
+    }
+
+    /// Whether a path addresses something that each site's application makes by itself.
+    pub fn is_per_site(&self, service: &str, path: &str) -> bool {
+        let service = self.services.get(service);
+        service.is_some_and(|service| service.per_site.iter().any(|known| known.matches(path)))
+    }
+
     /// Whether the answer to a read does not end by itself.
     pub fn is_stream(&self, service: &str, path: &str, query: Option<&str>) -> bool {
         let service = self.services.get(service);
         service.is_some_and(|service| service.streams.has(path, query))
     }
 
-    pub(crate) fn service_reads(&self, service: &str) -> Reads {
+    /// How a service reads paths.
+    pub(crate) fn reads(&self, service: &str) -> Reads {
         let service = self.services.get(service);
         service.map_or_else(Reads::default, |service| service.reads)
     }
 
-    pub(crate) fn access(&self, service: &str) -> Option<&Access> {
-        Some(&self.services.get(service)?.access)
+    /// How callers of a service are told apart.
+    pub fn caller(&self, service: &str) -> Option<&CallerRules> {
+        self.services.get(service)?.access.caller.as_ref()
     }
 
-    pub(crate) fn accesses(&self) -> impl Iterator<Item = (&ServiceName, &Access)> {
-        self.services
-            .iter()
-            .map(|(name, service)| (name, &service.access))
+    /// The service that gives a site a token of its own, which is sent beside a caller's.
+    pub fn stand_in(&self) -> Option<(&ServiceName, &StandIn)> {
+        let mut services = self.services.iter();
+        services.find_map(|(name, service)| Some((name, service.access.stand_in.as_ref()?)))
+    }
+
+    /// What an error answer of a service says, in one line.
+    pub fn error_text(&self, service: &str, body: &[u8]) -> Option<String> {
+        match self.services.get(service) {
+            Some(service) => service.access.error_text(body),
+            None => Access::default().error_text(body),
+        }
     }
 
     pub(crate) fn find(&self, service: &str, path: &str) -> Option<(&Service, Match<'_, Route>)> {

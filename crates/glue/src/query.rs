@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cheops_types::{Code, Limit, Limits, Problem, SiteName};
 
 use crate::{
-    ListShape, NextStyle, Round,
+    ListShape, NextStyle,
     link::Asked,
     percent,
     token::{BadToken, PageToken, Position},
@@ -123,12 +123,6 @@ impl GatherQuery {
     /// The query without the page token.
     pub(crate) fn kept(&self) -> &str {
         &self.kept
-    }
-
-    /// The sites to ask for the next page of the merged list, and with what. `sites` are the sites of
-    /// the scope, in its order.
-    pub fn round(&self, sites: &[SiteName]) -> Result<Round, Problem> {
-        Round::new(self, sites)
     }
 
     /// The query that asks a site for its page of `token`; empty when there is none.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use crate::{
-    Address, Effect, Kind, ListShape, NotAList, NotJson, Profile,
+    Address, Effect, Kind, ListShape, NotAList, NotJson, Own, Profile,
     edit::{self, Edit},
     json::{self, Found},
     key,
@@ -25,17 +25,6 @@ pub trait Ids {
     /// as far as the place of the id tells it: with the parents in a path, the id alone in a body that refers
     /// to it.
     fn map(&self, service: &str, kind: &str, id: &str, key: &str) -> Option<String>;
-}
-
-/// What becomes of the own id of the addressed resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Own<'a> {
-    /// As all others.
-    Map,
-    Keep,
-    /// A hole, `{id}`; 0 where a number stands.
-    Hole,
-    Put(&'a str),
 }
 
 /// What a hole looks like.

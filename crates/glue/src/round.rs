@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use cheops_types::{Problem, SiteName};
 
 use crate::{
-    GatherQuery, ListPage, MergeError, Merged, Share, merge,
+    GatherQuery,
     token::{Cursor, PageToken, Position},
 };
 
@@ -30,8 +30,27 @@ pub struct Fetch {
     pub query: String,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// So many of the page's items are the site's.
+    Taken(u32),
+    /// The site gave no page where its items belong: the merged list is not complete.
+    Missing,
+    /// The site's items come on a later page, for which it is asked again; its answer, or its failure,
+    /// says nothing about this one.
+    Later,
+}
+
+impl GatherQuery {
+    /// The sites to ask for the next page of the merged list, and with what. `sites` are the sites of
+    /// the scope, in its order.
+    pub fn round(&self, sites: &[SiteName]) -> Result<Round, Problem> {
+        Round::new(self, sites)
+    }
+}
+
 impl Round {
-    pub(crate) fn new(query: &GatherQuery, sites: &[SiteName]) -> Result<Self, Problem> {
+    fn new(query: &GatherQuery, sites: &[SiteName]) -> Result<Self, Problem> {
         let mut seen = HashSet::new();
         let sites: Vec<_> = sites.iter().filter(|site| seen.insert(*site)).collect();
         let first_page = |site: &SiteName| Cursor {
@@ -109,27 +128,5 @@ impl Round {
     /// Whom to ask and with what, in the order of the scope. All may be asked at the same time.
     pub fn fetches(&self) -> &[Fetch] {
         &self.fetches
-    }
-
-    /// What [`Round::is_settled`] says, where that takes no longer with longer pages.
-    pub fn is_settled_at_once(&self, pages: &[Option<ListPage>]) -> Option<bool> {
-        merge::is_settled_at_once(self, pages)
-    }
-
-    /// Whether `pages`, the answers to the first questions, decide the page, so that the other
-    /// questions need not be waited for.
-    pub fn is_settled(&self, pages: &[Option<ListPage>]) -> bool {
-        merge::is_settled(self, pages)
-    }
-
-    /// What [`Round::merge`] takes in memory at most, beside `pages`.
-    pub fn work_bytes(&self, pages: &[Option<ListPage>]) -> usize {
-        merge::work_bytes(self, pages)
-    }
-
-    /// Makes the page. `pages` are the answers to [`Round::fetches`], in the same order, or the first of
-    /// them if they settle it; none where a site failed or its answer is not a list.
-    pub fn merge(&self, pages: &[Option<ListPage>]) -> Result<Merged, MergeError> {
-        merge::merge(self, pages)
     }
 }

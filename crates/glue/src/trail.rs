@@ -2,7 +2,13 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use crate::{Kind, Profile, container::Inside, identity::Role, pattern::Segments, percent, profile::Deeper};
+use crate::{
+    Kind, Profile,
+    identity::Role,
+    pattern::Segments,
+    percent,
+    profile::{Deeper, Inside},
+};
 
 /// By convention, what lies deeper is no resource of its own: the name of its kind is as long as its path, and a path of
 /// 64 KiB would have 16,000 of them.

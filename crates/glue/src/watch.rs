@@ -19,17 +19,6 @@ const VERSION: u8 = 1;
 /// How every text of [`Versions`] begins: `{"v":1,"at":{` in base64.
 const PREFIX: &str = "eyJ2IjoxLCJhdCI6e";
 
-/// How an application lets a list be watched: a line of JSON for each change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Watch {
-    /// The query parameter with the version from which on changes are wanted.
-    pub parameter: String,
-    /// Where a list, and what an event is about, tell their version.
-    pub version: Pointer,
-    /// Where an event has what it is about.
-    pub object: Pointer,
-}
-
 /// The versions that sites have of one list, each in its own words, as one text that holds them all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Versions(BTreeMap<SiteName, String>);

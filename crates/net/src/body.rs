@@ -1,47 +1,22 @@
 //! One body type for requests and answers, so that the plain path needs no boxing.
 
 use std::{
-    cell::Cell,
     pin::Pin,
     rc::Rc,
     task::{Context, Poll, ready},
-    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use crate::{Ending, Trailers, outbox::Outgoing, place::InFlight, pool::Lease, replay::Replayed};
+use crate::{Ending, Progress, Trailers, place::InFlight, pool::Lease};
 
 /// Bytes that are there as a whole are handed out in pieces, so that whoever sends them takes only as much as
 /// the other side does.
 const PIECE_MAX_BYTES: usize = 64 * 1024;
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// How far a body came, to tell a slow one from a silent one and a finished one from both.
-#[derive(Debug, Clone, Default)]
-pub struct Progress(Rc<ProgressState>);
-
-#[derive(Debug, Default)]
-struct ProgressState {
-    moved_at: Cell<Option<Instant>>,
-    ended: Cell<bool>,
-    /// Which trailers may pass; without it, all.
-    trailers: Option<Rc<Trailers>>,
-}
-
-impl Progress {
-    /// For how long nothing has moved; none before the first move.
-    pub(crate) fn still_for(&self) -> Option<Duration> {
-        self.0.moved_at.get().map(|moved_at| moved_at.elapsed())
-    }
-
-    pub(crate) fn has_ended(&self) -> bool {
-        self.0.ended.get()
-    }
-}
 
 /// A body on its way through.
 pub enum Body {
@@ -50,16 +25,12 @@ pub enum Body {
     /// A body as it arrives.
     Incoming(Incoming),
     /// An answer's body that gives its connection back to the pool when it was read to its end.
-    Leased(Incoming, Lease),
+    Leased(Incoming, Lease<Self>),
     /// An answer's body that counts as under way until it is dropped.
     Counted(Incoming, InFlight),
-    /// A request body that can be sent again as far as it was kept.
-    Replayed(Replayed),
     Watched(Box<Body>, Progress),
     /// A body that ends as if it were whole when its listener is being closed.
     Until(Box<Body>, Ending),
-    /// An answer's body that ends when its HTTP/2 client is too slow.
-    Outgoing(Outgoing),
     /// A body from anywhere else, a file say.
     Other(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError>>>),
 }
@@ -117,10 +88,7 @@ impl Body {
         if self.is_end_stream() {
             return (self, None);
         }
-        let progress = Progress(Rc::new(ProgressState {
-            trailers: trailers.cloned(),
-            ..ProgressState::default()
-        }));
+        let progress = Progress::new(trailers);
         (Self::Watched(Box::new(self), progress.clone()), Some(progress))
     }
 }
@@ -154,21 +122,18 @@ impl http_body::Body for Body {
                 }
                 Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
             }
-            Self::Replayed(body) => body.poll_frame(cx),
             Self::Watched(body, progress) => {
                 let mut frame = ready!(Pin::new(&mut **body).poll_frame(cx));
-                if let (Some(Ok(frame)), Some(rules)) = (&mut frame, &progress.0.trailers)
+                if let (Some(Ok(frame)), Some(rules)) = (&mut frame, progress.trailers())
                     && let Some(trailers) = frame.trailers_mut()
                 {
                     rules.clean(trailers);
                 }
-                progress.0.moved_at.set(Some(Instant::now()));
-                progress.0.ended.set(frame.is_none() || body.is_end_stream());
+                progress.note(frame.is_none() || body.is_end_stream());
                 Poll::Ready(frame)
             }
             Self::Until(_, ending) if ending.has_come(cx) => Poll::Ready(None),
             Self::Until(body, _) => Pin::new(&mut **body).poll_frame(cx),
-            Self::Outgoing(body) => body.poll_frame(cx),
             Self::Other(body) => body.as_mut().poll_frame(cx),
         }
     }
@@ -180,9 +145,7 @@ impl http_body::Body for Body {
             Self::Incoming(incoming) | Self::Leased(incoming, _) | Self::Counted(incoming, _) => {
                 incoming.is_end_stream()
             }
-            Self::Replayed(body) => body.is_end_stream(),
             Self::Watched(body, _) | Self::Until(body, _) => body.is_end_stream(),
-            Self::Outgoing(body) => body.is_end_stream(),
             Self::Other(body) => body.is_end_stream(),
         }
     }
@@ -194,10 +157,8 @@ impl http_body::Body for Body {
             Self::Incoming(incoming) | Self::Leased(incoming, _) | Self::Counted(incoming, _) => {
                 incoming.size_hint()
             }
-            Self::Replayed(body) => body.size_hint(),
             Self::Watched(body, _) => body.size_hint(),
             Self::Until(..) => SizeHint::new(),
-            Self::Outgoing(body) => body.size_hint(),
             Self::Other(body) => body.size_hint(),
         }
     }

@@ -31,6 +31,11 @@ impl Drain {
         self.member(true)
     }
 
+    /// For a body within a connection.
+    pub(crate) fn ending(self: &Rc<Self>) -> Ending {
+        Ending(self.join_as_part())
+    }
+
     fn member(self: &Rc<Self>, is_part: bool) -> DrainMember {
         let key = self.members.borrow_mut().insert(None);
         DrainMember {
@@ -102,5 +107,14 @@ impl Drop for DrainMember {
         {
             waker.wake();
         }
+    }
+}
+
+/// Tells a body that its listener is being closed.
+pub struct Ending(DrainMember);
+
+impl Ending {
+    pub(crate) fn has_come(&self, cx: &mut Context<'_>) -> bool {
+        self.0.should_end(cx)
     }
 }

@@ -24,6 +24,7 @@ mod pace;
 mod peer;
 mod place;
 mod pool;
+mod progress;
 mod replay;
 mod send_error;
 mod serve;
@@ -36,22 +37,24 @@ mod trailers;
 mod upstream;
 
 pub use bind::{BindError, bind, rebind};
-pub use body::{Body, BoxError, Progress};
+pub use body::{Body, BoxError};
 pub use budget::BudgetOptions;
 pub use client::{Client, InvalidNetwork, Network};
 pub use clock::{Clock, Deadline, Expired};
 pub use core::{Command, CoreHandle, CoreOptions, ListenerId, spawn_core};
+pub use drain::Ending;
 pub use executor::LocalExecutor;
 pub use files::set_files;
 pub use offload::{NotDone, Offload};
-pub use outbox::Outgoing;
 pub use pace::PaceOptions;
 pub use peer::{Bulk, PeerLink, PeerOptions};
+pub use progress::Progress;
 pub use replay::Replay;
 pub use send_error::{SendError, SendErrorKind};
-pub use serve::{Connection, Ending, Handler, Hold, ServeOptions};
+pub use serve::{Connection, Handler, Hold, ServeOptions};
 pub use tls::{
-    InvalidSerial, MeshTls, Pair, Revoked, SITE_URI_PREFIX, Serial, Subject, TlsError, client_tls, server_tls,
+    InvalidSerial, MeshTls, Pair, Revoked, SITE_URI_PREFIX, Serial, Signatures, Subject, TlsError,
+    client_tls, server_tls,
 };
 pub use trailers::Trailers;
 pub use upstream::{Upstream, UpstreamHttp, UpstreamOptions, UpstreamTarget};

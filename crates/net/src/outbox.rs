@@ -13,7 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http_body::{Body as _, Frame};
+use http_body::{Frame, SizeHint};
 use slab::Slab;
 
 use crate::{
@@ -112,15 +112,18 @@ impl Sent {
 }
 
 /// The body that HTTP/2 is given.
-pub struct Outgoing {
+pub(crate) struct Outgoing {
     sent: Rc<Sent>,
     outbox: Rc<Outbox>,
     key: usize,
 }
 
-impl Outgoing {
-    pub(crate) fn poll_frame(
-        &mut self,
+impl http_body::Body for Outgoing {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let sent = &self.sent;
@@ -140,11 +143,11 @@ impl Outgoing {
         frame
     }
 
-    pub(crate) fn is_end_stream(&self) -> bool {
+    fn is_end_stream(&self) -> bool {
         self.sent.body.borrow().as_ref().is_some_and(Body::is_end_stream)
     }
 
-    pub(crate) fn size_hint(&self) -> http_body::SizeHint {
+    fn size_hint(&self) -> SizeHint {
         let body = self.sent.body.borrow();
         body.as_ref().map(Body::size_hint).unwrap_or_default()
     }

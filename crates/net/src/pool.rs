@@ -4,32 +4,32 @@ use std::{cell::RefCell, rc::Rc};
 
 use hyper::client::conn::http1::SendRequest;
 
-use crate::{Body, Clock, Progress};
+use crate::{Clock, Progress};
 
 /// A connection that waited longer than this may just be closing on the other side.
 const SUSPECT_AFTER_MS: u64 = 1_000;
 /// Idle connections are dropped after this time.
 const IDLE_MAX_MS: u64 = 60_000;
 
-struct Idle {
-    sender: SendRequest<Body>,
+struct Idle<B> {
+    sender: SendRequest<B>,
     since_ms: u64,
 }
 
 /// A connection taken from the pool.
-pub(crate) struct Taken {
-    pub(crate) sender: SendRequest<Body>,
+pub(crate) struct Taken<B> {
+    pub(crate) sender: SendRequest<B>,
     /// It waited so long that its other end may be closing it right now.
     pub(crate) is_suspect: bool,
 }
 
-pub(crate) struct Pool {
-    idle: RefCell<Vec<Idle>>,
+pub(crate) struct Pool<B> {
+    idle: RefCell<Vec<Idle<B>>>,
     idle_max: usize,
     clock: Rc<Clock>,
 }
 
-impl Pool {
+impl<B> Pool<B> {
     pub(crate) fn new(idle_max: usize, clock: Rc<Clock>) -> Rc<Self> {
         Rc::new(Self {
             idle: RefCell::default(),
@@ -39,7 +39,7 @@ impl Pool {
     }
 
     /// The connection that was used last: it is the least likely to be stale.
-    pub(crate) async fn take(&self) -> Option<Taken> {
+    pub(crate) async fn take(&self) -> Option<Taken<B>> {
         loop {
             let Idle { sender, since_ms } = self.idle.borrow_mut().pop()?;
             let is_suspect = self.clock.now_ms().saturating_sub(since_ms) > SUSPECT_AFTER_MS;
@@ -54,7 +54,7 @@ impl Pool {
         }
     }
 
-    fn put(&self, sender: SendRequest<Body>) {
+    fn put(&self, sender: SendRequest<B>) {
         let mut idle = self.idle.borrow_mut();
         let now_ms = self.clock.now_ms();
         if idle.len() >= self.idle_max {
@@ -74,7 +74,7 @@ impl Pool {
     }
 
     /// `request` tells how far the request's body came, where it had one.
-    pub(crate) fn lease(self: &Rc<Self>, sender: SendRequest<Body>, request: Option<Progress>) -> Lease {
+    pub(crate) fn lease(self: &Rc<Self>, sender: SendRequest<B>, request: Option<Progress>) -> Lease<B> {
         Lease {
             pool: self.clone(),
             sender: Some(sender),
@@ -85,13 +85,13 @@ impl Pool {
 
 /// A connection in use. It goes back to the pool when its answer was read to the end; dropped
 /// before that, the connection closes.
-pub struct Lease {
-    pool: Rc<Pool>,
-    sender: Option<SendRequest<Body>>,
+pub struct Lease<B> {
+    pool: Rc<Pool<B>>,
+    sender: Option<SendRequest<B>>,
     request: Option<Progress>,
 }
 
-impl Lease {
+impl<B> Lease<B> {
     pub(crate) fn finish(&mut self) {
         // A service may answer before it has read the whole request; that connection is still busy.
         let has_sent = self.request.as_ref().is_none_or(Progress::has_ended);

@@ -52,7 +52,7 @@ impl Replay {
             return Some(Body::Empty);
         }
         state.current += 1;
-        Some(Body::Replayed(Replayed {
+        Some(Body::other(Replayed {
             state: self.0.clone(),
             copy: state.current,
             next: 0,
@@ -72,24 +72,28 @@ impl Replay {
 }
 
 /// One copy of a [`Replay`]'s body.
-pub struct Replayed {
+struct Replayed {
     state: Rc<RefCell<State>>,
     copy: u32,
     /// The next kept piece to hand out.
     next: usize,
 }
 
-impl Replayed {
-    pub(crate) fn poll_frame(
-        &mut self,
+impl http_body::Body for Replayed {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let mut state = self.state.borrow_mut();
-        if state.current != self.copy {
+        let this = &mut *self;
+        let mut state = this.state.borrow_mut();
+        if state.current != this.copy {
             return Poll::Ready(Some(Err("the body is being sent to another site".into())));
         }
-        if let Some(bytes) = state.kept.get(self.next) {
-            self.next += 1;
+        if let Some(bytes) = state.kept.get(this.next) {
+            this.next += 1;
             return Poll::Ready(Some(Ok(Frame::data(bytes.clone()))));
         }
         if state.rest_ended {
@@ -100,7 +104,7 @@ impl Replayed {
             None => state.rest_ended = true,
             Some(Ok(frame)) => {
                 if let Some(bytes) = frame.data_ref() {
-                    self.next += 1;
+                    this.next += 1;
                     state.keep(bytes.clone());
                 } else {
                     // Trailers are not kept: after them the body cannot be sent again.
@@ -112,12 +116,12 @@ impl Replayed {
         Poll::Ready(frame)
     }
 
-    pub(crate) fn is_end_stream(&self) -> bool {
+    fn is_end_stream(&self) -> bool {
         let state = self.state.borrow();
         self.next >= state.kept.len() && (state.rest_ended || state.rest.is_end_stream())
     }
 
-    pub(crate) fn size_hint(&self) -> SizeHint {
+    fn size_hint(&self) -> SizeHint {
         let state = self.state.borrow();
         let ahead: u64 = state
             .kept

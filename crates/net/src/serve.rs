@@ -27,7 +27,7 @@ use crate::{
     Body, BudgetOptions, Client, Clock, Deadline, LocalExecutor, Network, PaceOptions,
     budget::Place,
     client_stream::{BodyBytes, ClientStream, Flow},
-    drain::{Drain, DrainMember},
+    drain::{Drain, DrainMember, Ending},
     http1::BUILT_IN_FIELDS_MAX,
     outbox::Outbox,
     pace::Pace,
@@ -143,12 +143,12 @@ impl<T> Connection<T> {
         if body.is_one_piece() {
             return body;
         }
-        Body::Outgoing(self.outbox.send(body, self.pace))
+        Body::other(self.outbox.send(body, self.pace))
     }
 
     /// For a body without an end of its own, see [`Body::until`].
     pub fn ending(&self) -> Ending {
-        Ending(self.drain.join_as_part())
+        self.drain.ending()
     }
 
     /// Keeps what outlives the HTTP connection, a tunnel, among those that a drain waits for.
@@ -158,15 +158,6 @@ impl<T> Connection<T> {
             timeout_ms: self.drain_timeout_ms,
             clock: self.clock.clone(),
         }
-    }
-}
-
-/// Tells a body that its listener is being closed.
-pub struct Ending(DrainMember);
-
-impl Ending {
-    pub(crate) fn has_come(&self, cx: &mut Context<'_>) -> bool {
-        self.0.should_end(cx)
     }
 }
 

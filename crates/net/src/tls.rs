@@ -1,6 +1,7 @@
 //! TLS: client ports, services behind https, and the mutual TLS of the mesh.
 
 mod revoked;
+mod signatures;
 mod subject;
 
 use std::{fmt, sync::Arc};
@@ -8,19 +9,19 @@ use std::{fmt, sync::Arc};
 use cheops_types::SiteName;
 pub use revoked::{InvalidSerial, Revoked, Serial};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig,
-    SignatureScheme,
+    CertificateError, ClientConfig, DistinguishedName, RootCertStore, ServerConfig,
     client::{
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        danger::{ServerCertVerified, ServerCertVerifier},
         verify_server_cert_signed_by_trust_anchor,
     },
-    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    crypto::{CryptoProvider, ring},
     server::{ParsedCertificate, WebPkiClientVerifier, danger::ClientCertVerifier},
 };
 use rustls_pki_types::{
     CertificateDer, PrivateKeyDer, ServerName, UnixTime,
     pem::{self, PemObject as _},
 };
+pub use signatures::Signatures;
 pub use subject::Subject;
 
 /// What a site's certificate says it is: `cheops:site:<name>` as its only URI name.
@@ -176,7 +177,7 @@ impl MeshTls {
             site: site.clone(),
             roots: self.roots.clone(),
             revoked: self.revoked.clone(),
-            provider: provider(),
+            signatures: Signatures::default(),
         });
         let mut config = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()?
@@ -245,27 +246,7 @@ impl ClientCertVerifier for Judged {
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.issued.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.issued.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.issued.supported_verify_schemes()
-    }
+    crate::signatures_by!(issued);
 }
 
 /// Checks that the other side is one certain site; its address proves nothing.
@@ -273,7 +254,7 @@ struct SiteVerifier {
     site: SiteName,
     roots: Arc<RootCertStore>,
     revoked: Arc<Revoked>,
-    provider: Arc<CryptoProvider>,
+    signatures: Signatures,
 }
 
 impl fmt::Debug for SiteVerifier {
@@ -292,7 +273,7 @@ impl ServerCertVerifier for SiteVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let parsed = ParsedCertificate::try_from(end_entity)?;
-        let algorithms = self.provider.signature_verification_algorithms.all;
+        let algorithms = self.signatures.0.all;
         verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, intermediates, now, algorithms)?;
         self.revoked.check(end_entity, intermediates)?;
         match site_of(end_entity) {
@@ -304,37 +285,5 @@ impl ServerCertVerifier for SiteVerifier {
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(
-            message,
-            cert,
-            dss,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(
-            message,
-            cert,
-            dss,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
-    }
+    crate::signatures_by!(signatures);
 }

@@ -79,7 +79,7 @@ impl From<&Limits> for UpstreamOptions {
 pub struct Upstream {
     target: UpstreamTarget,
     dialler: Dialler,
-    pool: Rc<Pool>,
+    pool: Rc<Pool<Body>>,
     lane: Lane,
     /// The service chose HTTP/1.1 when it had the choice last.
     chose_http1: Cell<bool>,

@@ -9,6 +9,7 @@
 
 mod bytes;
 mod conflict;
+mod context;
 mod effect;
 mod event;
 mod id;
@@ -24,10 +25,11 @@ mod step;
 mod vector;
 
 pub use conflict::{Cause, Conflict};
+pub use context::{Context, Tuning};
 pub use effect::{Answer, Effect, Execution, Form, Reason};
 pub use event::{Attempt, Event, Found};
 pub use id::{Author, LocalId, MetaId, OpId, Rank, Token};
-pub use message::{Carried, Content, Message, Report, Snapshot};
+pub use message::{Carried, Content, Message, Snapshot};
 pub use operation::{
     Birth, Body, Conditions, Draft, Footprint, Need, Operation, Recast, Recognise, Request, Secret, Verb,
 };
@@ -35,8 +37,8 @@ pub use relation::{Relation, loser, relation};
 pub use rules::{PlainRules, Presence, Reading, Rules, default_reading};
 pub use set::{
     Degraded, Digest, Division, Entry, Fence, Fenced, Install, Job, Member, OperationView, Outcome, Passage,
-    Peer, Phase, Record, Set, Standing, State, Wait, Want, Why, Work,
+    Peer, Phase, Record, Report, Set, Standing, State, Wait, Want, Why, Work,
 };
-pub use site::{Age, Context, Hello, Site, Tuning, Welcome};
+pub use site::{Age, Hello, Site, Welcome};
 pub use step::{adopt, create, receive, step};
 pub use vector::Vector;

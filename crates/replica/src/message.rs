@@ -7,8 +7,8 @@ use cheops_types::{SiteName, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Age, Conflict, Degraded, Digest, Division, Entry, LocalId, Member, MetaId, OpId, Operation, Passage,
-    Rank, Recognise, Record, Secret, Site, Token, Vector, Wait,
+    Conflict, Degraded, Digest, Division, Entry, LocalId, Member, MetaId, OpId, Operation, Passage, Rank,
+    Recognise, Record, Report, Secret, Site, Token, Vector,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,34 +51,6 @@ impl Message {
         });
         carried.chain(snapshot)
     }
-}
-
-/// How far the sender is. Every message has one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
-    pub incarnation: u64,
-    /// How many steps the sender's store has seen. What is not a vector counts only from a report that is not
-    /// older than the last.
-    #[serde(default)]
-    pub age: Age,
-    /// Which of the sender's stays in the set this is about.
-    pub stay: u32,
-    pub held: Vector,
-    pub done: Vector,
-    pub local: Option<LocalId>,
-    pub degraded: Option<Degraded>,
-    /// The sender has left the set in good order.
-    pub left: bool,
-    /// The sender wants the receiver's report.
-    pub ask: bool,
-    /// What the first operations at the sender wait for that do not just wait for their turn; at most
-    /// [`Wait::MAX`].
-    #[serde(default)]
-    pub waits: Vec<Wait>,
-    /// The first operations that the sender holds without their payloads; at most so many that a reader who sees
-    /// that number takes all others with a payload for such ones too.
-    #[serde(default)]
-    pub bare: Vec<OpId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,26 +17,16 @@ mod operator;
 mod parser;
 mod print;
 mod radius;
+mod read;
 mod scope;
 mod span;
-mod suggest;
 
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use loc::{Loc, LocKind};
 pub use meaning::check_meaning;
 pub use names::{Names, check_names};
 pub use operator::Operator;
-pub use parser::{ParseLimits, parse};
 pub use radius::Radius;
+pub use read::{ParseLimits, parse, read};
 pub use scope::{Entry, Scope};
 pub use span::Span;
-
-/// Parses `text` and checks its meaning, and its names against `names` where they are known.
-pub fn read(text: &str, limits: &ParseLimits, names: Option<&dyn Names>) -> Result<Scope, Diagnostics> {
-    let scope = parse(text, limits)?;
-    check_meaning(&scope)?;
-    if let Some(names) = names {
-        check_names(&scope, names)?;
-    }
-    Ok(scope)
-}

@@ -1,8 +1,11 @@
 //! Whether the names of a scope are known here.
 
-use cheops_types::Code;
+use cheops_types::{Code, listed, nearest};
 
-use crate::{Diagnostic, Diagnostics, Scope, Span, suggest};
+use crate::{Diagnostic, Diagnostics, Scope, Span};
+
+/// Lists up to this length are shown whole.
+const LISTED_MAX: usize = 12;
 
 /// The names that are known at this site.
 pub trait Names {
@@ -55,11 +58,11 @@ fn unknown<'a>(
         format!("no {what} `{name}` is known here"),
         "not known here",
     );
-    if let Some(meant) = suggest::nearest(name, candidates()) {
+    if let Some(meant) = nearest(name, candidates()) {
         error = error.help(format!("did you mean `{meant}`?"));
     }
-    match suggest::list(candidates()) {
-        Some(list) => error.note(format!("known {what}s: {list}")),
-        None => error,
+    match candidates().take(LISTED_MAX + 1).count() {
+        1..=LISTED_MAX => error.note(format!("known {what}s: {}", listed(candidates(), "and"))),
+        _ => error,
     }
 }

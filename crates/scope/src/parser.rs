@@ -6,35 +6,16 @@ use cheops_types::{Code, ServiceName, SiteName};
 
 use crate::{
     Diagnostic, Entry, Loc, Operator, Scope, Span,
-    diagnostic::{floor_boundary, quoted},
-    json,
-    lexer::{Kind, Lexer, Origin, Token},
+    diagnostic::quoted,
+    lexer::{Kind, Lexer, Token},
 };
 
-/// What a text may cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ParseLimits {
-    pub max_bytes: usize,
-    /// Parentheses, calls and `!` within each other. More than [`ParseLimits::DEPTH_CEILING`] counts as
-    /// that, so that no configuration can exhaust the stack.
-    pub max_depth: usize,
-}
+/// A parser calls itself this deep at most, so that no configuration can exhaust the stack.
+pub(crate) const DEPTH_CEILING: usize = 128;
 
 const NAME_CHARACTERS: &str = "names have the letters a to z and A to Z, digits, `_`, `.` and `-`";
 
 pub(crate) type Result<T> = std::result::Result<T, Diagnostic>;
-
-/// Reads a scope in any of its forms. Says nothing about meaning or names.
-pub fn parse(text: &str, limits: &ParseLimits) -> Result<Scope> {
-    if text.len() > limits.max_bytes {
-        return Err(too_long(text, limits.max_bytes));
-    }
-    if json::is_json(text) {
-        json::parse(text, limits.max_depth)
-    } else {
-        Parser::new(Lexer::new(text, Origin::Offset(0)), limits.max_depth).scope()
-    }
-}
 
 pub(crate) struct Parser<'a> {
     lexer: Lexer<'a>,
@@ -42,23 +23,6 @@ pub(crate) struct Parser<'a> {
     next: Token<'a>,
     depth: usize,
     max_depth: usize,
-}
-
-// === impl ParseLimits ===
-
-impl ParseLimits {
-    pub const DEPTH_CEILING: usize = 128;
-
-    /// Enough for the full form of every scope that these limits accept: spaces around operators make a
-    /// text at most twice as long, and a bare location gets the name of a service.
-    #[must_use]
-    pub fn for_printed(self) -> Self {
-        let service_max_bytes = 130;
-        Self {
-            max_bytes: self.max_bytes.saturating_mul(2).saturating_add(service_max_bytes),
-            max_depth: self.max_depth,
-        }
-    }
 }
 
 // === impl Parser ===
@@ -70,11 +34,11 @@ impl<'a> Parser<'a> {
             lexer,
             next,
             depth: 0,
-            max_depth: max_depth.min(ParseLimits::DEPTH_CEILING),
+            max_depth: max_depth.min(DEPTH_CEILING),
         }
     }
 
-    fn scope(mut self) -> Result<Scope> {
+    pub(crate) fn scope(mut self) -> Result<Scope> {
         let brace = self.take_if(Kind::BraceOpen);
         let scope = if self.at_entry() {
             Scope::Full(self.entries()?)
@@ -308,11 +272,4 @@ fn never_closed(open: Span, bracket: char) -> Diagnostic {
     let closing = if bracket == '(' { ')' } else { '}' };
     Diagnostic::syntax(open, format!("`{bracket}` is never closed"), "opened here")
         .help(format!("add `{closing}`"))
-}
-
-fn too_long(text: &str, max_bytes: usize) -> Diagnostic {
-    let span = Span::new(floor_boundary(text, max_bytes), text.len());
-    let message = format!("the scope has {} bytes, more than {max_bytes}", text.len());
-    Diagnostic::new(Code::ScopeTooLong, span, message, "too long from here on")
-        .help("name fewer sites, or use `all()` or `around`")
 }

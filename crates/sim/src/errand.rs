@@ -2,26 +2,7 @@
 
 use cheops_replica::{Event, LocalId, MetaId, OpId, Secret, Set, State, Verb, Why, adopt};
 
-use crate::{Happening, Resource, World, workload::birth};
-
-#[derive(Debug, Clone, Copy)]
-pub enum Errand {
-    /// Deal with a conflict.
-    Dismiss,
-    /// Do what lost once more.
-    Reapply,
-    /// Give up what does not get on.
-    Abandon,
-    /// Do not wait any longer.
-    Retry,
-    /// Say what became of an execution in doubt, as the application shows it.
-    Settle,
-}
-
-impl Errand {
-    pub const ALL: [Self; 3] = [Self::Dismiss, Self::Reapply, Self::Abandon];
-    pub const HASTY: [Self; 4] = [Self::Retry, Self::Settle, Self::Settle, Self::Reapply];
-}
+use crate::{Errand, Happening, Resource, World, workload::birth};
 
 impl World {
     /// Does the errand, if there is anything to do it about.

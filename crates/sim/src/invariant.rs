@@ -18,7 +18,20 @@ pub mod transfer;
 
 use cheops_replica::{Cause, MetaId, Operation, Outcome, State, Vector, Verb, Work};
 
-use crate::World;
+use crate::{Watch, World};
+
+/// What is watched all the time.
+pub const WATCH: Watch = Watch {
+    sends: involved::check,
+    promises: promises::committed,
+    commits: committed,
+    asks: |world, at, meta, execution| {
+        needs::check(world, at, meta);
+        transfer::check(world, at, meta, execution);
+    },
+    attempts: doubt::attempt,
+    executes: once::check,
+};
 
 /// After every commit; `before` is what the set had pruned before it.
 pub fn committed(world: &mut World, at: usize, meta: &MetaId, before: Option<&Vector>) {

@@ -63,7 +63,7 @@ pub fn run(seed: u64, mutant: Option<Mutant>) -> Result<Summary, Failure> {
 
 /// The same, but for what is left out.
 pub fn run_without(seed: u64, mutant: Option<Mutant>, without: &Without) -> Result<Summary, Failure> {
-    let mut world = World::new(seed, mutant, without.twists);
+    let mut world = World::new(seed, mutant, without.twists, invariant::WATCH);
     play_safely(&mut world, without);
     verdict(seed, without, &world)
 }
@@ -74,7 +74,7 @@ pub fn trace(
     mutant: Option<Mutant>,
     without: &Without,
 ) -> (Vec<String>, Result<Summary, Failure>) {
-    let mut world = World::new(seed, mutant, without.twists);
+    let mut world = World::new(seed, mutant, without.twists, invariant::WATCH);
     world.trace = Some(vec![format!("{:#?}", world.plan)]);
     play_safely(&mut world, without);
     let verdict = verdict(seed, without, &world);
@@ -87,7 +87,7 @@ pub fn story(
     mutant: Option<Mutant>,
     without: &Without,
 ) -> (Vec<String>, Result<Summary, Failure>) {
-    let mut world = World::new(seed, mutant, without.twists);
+    let mut world = World::new(seed, mutant, without.twists, invariant::WATCH);
     world.story = Some(Story::default());
     play_safely(&mut world, without);
     (world.tell_story(), verdict(seed, without, &world))
@@ -95,11 +95,11 @@ pub fn story(
 
 /// A smaller schedule that breaks the same invariant as this failure.
 pub fn shrink(failure: &Failure, mutant: Option<Mutant>, budget_steps: u64) -> Without {
-    let mut world = World::new(failure.seed, mutant, failure.without.twists);
+    let mut world = World::new(failure.seed, mutant, failure.without.twists, invariant::WATCH);
     world.prepare();
     let parts = Parts::of(&world);
     shrink::shrink(&parts, failure.invariant(), budget_steps, |without| {
-        let mut world = World::new(failure.seed, mutant, failure.without.twists);
+        let mut world = World::new(failure.seed, mutant, failure.without.twists, invariant::WATCH);
         play_safely(&mut world, without);
         let failure = verdict(failure.seed, without, &world).err();
         Played {

@@ -4,34 +4,7 @@
 
 use cheops_replica::Recognise;
 
-use crate::{Plan, Rng};
-
-/// Probabilities are per mille.
-#[derive(Debug, Clone, Default)]
-#[allow(clippy::struct_excessive_bools)] // each is one fact about the schedule
-pub struct Twists {
-    /// Clients choose the names: one is made at several sites at once, deleted, and made again.
-    pub named: bool,
-    /// How often somebody changes or deletes a replica without telling the agents.
-    pub meddles: usize,
-    /// Writes whose callers were told that they will execute, and wait no longer.
-    pub promised: u32,
-    /// Writes that demand something of the resource.
-    pub conditional: u32,
-    /// Writes that are recorded as the difference that they made.
-    pub recast: u32,
-    /// Applications answer in odd ways: they point elsewhere, refuse a create with 409 for another reason, answer a
-    /// repeated create with 500, and do not tell the ids that they were given.
-    pub odd: bool,
-    /// A site whose application is always slow.
-    pub slow: Option<usize>,
-    /// A store is set back by a moment only: what it said was synced was not.
-    pub lying_disk: bool,
-    /// Operators retry and settle while things go wrong.
-    pub meddlesome_operators: usize,
-    /// Bodies that are spooled and travel by themselves.
-    pub spooled: u32,
-}
+use crate::{Plan, Rng, Twists};
 
 impl Twists {
     pub fn of(seed: u64, plan: &mut Plan) -> Self {

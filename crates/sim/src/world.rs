@@ -13,10 +13,12 @@ use std::{
     collections::{BTreeMap, BinaryHeap},
 };
 
-use cheops_replica::{Attempt, Draft, Event, Execution, Found, Hello, Message, MetaId, Token, Welcome};
+use cheops_replica::{
+    Attempt, Draft, Effect, Event, Execution, Found, Hello, Message, MetaId, Token, Vector, Welcome,
+};
 use cheops_types::SiteName;
 
-use crate::{Errand, Mutant, Node, Oracle, Plan, Resource, Rng, Story, Twists};
+use crate::{Mutant, Node, Oracle, Plan, Resource, Rng, Story, Twists};
 
 /// Wall clocks begin here, so that skewed ones have room before it.
 pub(crate) const EPOCH_MS: u64 = 1_000_000;
@@ -36,6 +38,7 @@ pub struct World {
     pub trace: Option<Vec<String>>,
     /// What is told of it when it fails.
     pub(crate) story: Option<Story>,
+    watch: Watch,
     /// Which happening this is, by what caused it: the seed of its dice. So a happening that is left out changes
     /// the fate of what it causes, and of nothing else.
     lineage: u64,
@@ -44,6 +47,23 @@ pub struct World {
     queue: BinaryHeap<Reverse<(u64, u64)>>,
     pub(crate) happenings: BTreeMap<u64, Happening>,
     next: u64,
+}
+
+/// Who looks at what the agents of a world do. What must hold is not the world's affair.
+#[derive(Clone, Copy)]
+pub struct Watch {
+    /// A message leaves for a site.
+    pub sends: fn(&mut World, &SiteName, &Message),
+    /// A step is durable, and nothing of it is released.
+    pub promises: fn(&mut World, usize, &MetaId, &[Effect]),
+    /// After every commit, with what the set had pruned before it.
+    pub commits: fn(&mut World, usize, &MetaId, Option<&Vector>),
+    /// A request leaves for an application.
+    pub asks: fn(&mut World, usize, &MetaId, &Execution),
+    /// A request that must not be repeated is about to be made.
+    pub attempts: fn(&mut World, usize, &Execution),
+    /// An application has executed a request.
+    pub executes: fn(&mut World, usize, Token),
 }
 
 /// Something that happens at a moment of virtual time.
@@ -148,9 +168,29 @@ pub enum Happening {
     LoseStore(usize),
 }
 
+/// What operators do while things go wrong.
+#[derive(Debug, Clone, Copy)]
+pub enum Errand {
+    /// Deal with a conflict.
+    Dismiss,
+    /// Do what lost once more.
+    Reapply,
+    /// Give up what does not get on.
+    Abandon,
+    /// Do not wait any longer.
+    Retry,
+    /// Say what became of an execution in doubt, as the application shows it.
+    Settle,
+}
+
+impl Errand {
+    pub const ALL: [Self; 3] = [Self::Dismiss, Self::Reapply, Self::Abandon];
+    pub const HASTY: [Self; 4] = [Self::Retry, Self::Settle, Self::Settle, Self::Reapply];
+}
+
 impl World {
     /// `is_classic`: without twists.
-    pub fn new(seed: u64, mutant: Option<Mutant>, is_classic: bool) -> Self {
+    pub fn new(seed: u64, mutant: Option<Mutant>, is_classic: bool, watch: Watch) -> Self {
         let mut rng = Rng::new(seed);
         let mut plan = Plan::of(&mut rng);
         if !is_classic {
@@ -179,6 +219,7 @@ impl World {
             steps: 0,
             trace: None,
             story: None,
+            watch,
             lineage: Rng::new(seed).roll(),
             lineages: BTreeMap::new(),
             tokens: 0,

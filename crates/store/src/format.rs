@@ -1,18 +1,11 @@
 //! What version the tables have, whose history they are, and how an old version becomes the present one.
 
-use std::{
-    fmt,
-    ops::{Bound, ControlFlow},
-    path::PathBuf,
-};
-
-use serde::{Deserialize, Serialize};
+use std::ops::{Bound, ControlFlow};
 
 use crate::{
+    Incarnation, OpenError, Options,
     engine::{Batch, Engine, EngineError, Snapshot},
-    key::{BadKey, Key, KeyReader},
     seen::{Mark, Seen},
-    store::Options,
 };
 
 /// The version that this program reads and writes.
@@ -31,68 +24,6 @@ const COMMITS_KEY: &[u8] = b"commits";
 pub(crate) struct Migration {
     pub(crate) from: u32,
     pub(crate) apply: fn(&mut dyn Batch) -> Result<(), EngineError>,
-}
-
-/// The identity of a store's history: never one that the site had before.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Incarnation(pub u64);
-
-impl Incarnation {
-    /// This one, or the next after `known` if that is later.
-    fn after(self, known: Option<Self>) -> Self {
-        self.max(Self(known.map_or(0, |known| known.0.saturating_add(1))))
-    }
-}
-
-impl fmt::Display for Incarnation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-impl fmt::Debug for Incarnation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl Key for Incarnation {
-    fn write(&self, out: &mut Vec<u8>) {
-        self.0.write(out);
-    }
-
-    fn read(input: &mut KeyReader<'_>) -> Result<Self, BadKey> {
-        u64::read(input).map(Self)
-    }
-}
-
-/// Why a store cannot be opened. Nothing in it was changed, except by a migration that had been
-/// completed before a later one failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OpenError {
-    #[error("the directory {} cannot be used for the store: {reason}", data.display())]
-    Directory { data: PathBuf, reason: String },
-    #[error(
-        "the store in {} is open in another process: stop that agent, or give this one its own data directory",
-        data.display()
-    )]
-    Locked { data: PathBuf },
-    #[error(
-        "the store has format {found}, this version of cheops knows formats up to {known}: start the version that wrote it, or a newer one"
-    )]
-    Newer { found: u32, known: u32 },
-    #[error(
-        "the store has format {found}, which this version of cheops cannot migrate: start a version between the two first"
-    )]
-    TooOld { found: u32 },
-    #[error(
-        "the store's description is damaged ({0}): restore it from a backup, or start with an empty one and resync"
-    )]
-    Damaged(&'static str),
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-    #[error("the store's writer cannot be started: {0}")]
-    Thread(String),
 }
 
 /// What the store says of itself.

@@ -9,8 +9,11 @@ pub mod conformance;
 mod engine;
 mod error;
 mod format;
+mod incarnation;
 mod key;
 mod lock;
+mod opening;
+mod payload;
 mod seal;
 mod seen;
 mod session;
@@ -29,14 +32,16 @@ pub fn decode_value<V: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<V> {
 
 pub use engine::{Batch, Engine, EngineError, KeyRange, MemoryEngine, RedbEngine, Snapshot, Visit};
 pub use error::Error;
-pub use format::{FORMAT, Incarnation, OpenError};
+pub use format::FORMAT;
+pub use incarnation::Incarnation;
 pub use key::{BadKey, Key, KeyReader, write_bytes};
+pub use opening::{OpenError, Options};
+pub use payload::{PartialId, PayloadHash, PayloadRef};
 pub use seal::{Entropy, SealError, Sealed, SiteKey};
 pub use session::{Read, ReadSession, Row, WriteSession};
 pub use span::Span;
 pub use spool::{
-    PartialId, Payload, PayloadHash, PayloadReader, PayloadRef, Recovered, Spool, SpoolError, SpoolFull,
-    SpoolWriter, release, retain,
+    Payload, PayloadReader, Recovered, Spool, SpoolError, SpoolFull, SpoolWriter, release, retain,
 };
-pub use store::{Options, Pending, Store};
+pub use store::{Pending, Store};
 pub use table::{Index, IndexRows, Table};

@@ -6,7 +6,7 @@ use std::{
 
 use rustix::{fs::FlockOperation, io::Errno};
 
-use crate::format::OpenError;
+use crate::OpenError;
 
 /// The right to write a store. The kernel takes it back when the process ends, however it ends.
 #[derive(Debug)]

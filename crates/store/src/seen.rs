@@ -9,7 +9,7 @@ use std::{
 
 use ring::digest;
 
-use crate::format::Incarnation;
+use crate::Incarnation;
 
 const MAGIC: &[u8] = b"cheops store seen 1\n";
 const CHECK_BYTES: usize = 8;

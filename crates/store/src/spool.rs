@@ -16,6 +16,7 @@ use std::{
 use cheops_types::Limit;
 
 use crate::{
+    PartialId, PayloadHash, PayloadRef,
     engine::is_full,
     error::Error,
     session::{Read, WriteSession},
@@ -29,7 +30,7 @@ mod payload;
 mod reader;
 mod writer;
 
-pub use payload::{PartialId, Payload, PayloadHash, PayloadRef};
+pub use payload::Payload;
 pub use reader::PayloadReader;
 pub use writer::SpoolWriter;
 

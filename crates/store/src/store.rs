@@ -10,12 +10,13 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use cheops_types::{Limit, Limits};
+use cheops_types::Limit;
 
 use crate::{
+    Incarnation, OpenError, Options,
     engine::{Engine, EngineError, RedbEngine},
     error::Error,
-    format::{self, Incarnation, MIGRATIONS, Meta, OpenError, Origin},
+    format::{self, MIGRATIONS, Meta, Origin},
     lock::Lock,
     seen::Seen,
     session::{ReadSession, WriteSession},
@@ -31,35 +32,6 @@ use writer::{Change, Job, Writer};
 /// How often a read begins anew. The engine is opened twice at most after one failed commit, by the
 /// first who reads and by the writer.
 const READS_MAX: usize = 4;
-
-/// How a store is opened.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Pages that the engine keeps in memory.
-    pub cache_bytes: usize,
-    /// Changes that wait for the writer.
-    pub queue_max: usize,
-    /// Changes that share one commit.
-    pub group_max: usize,
-    /// The identity of the store if it is created or found to be restored: this one, or a later one
-    /// where the site is known to have had it.
-    pub incarnation: Incarnation,
-    /// The store was restored from a copy. Most copies are recognised; one of the whole directory,
-    /// taken at one moment, is not.
-    pub restored: bool,
-}
-
-impl Options {
-    pub fn new(incarnation: Incarnation, limits: &Limits) -> Self {
-        Self {
-            cache_bytes: limits.store_cache_bytes,
-            queue_max: limits.store_queue_max,
-            group_max: limits.store_group_max,
-            incarnation,
-            restored: false,
-        }
-    }
-}
 
 /// A handle of the store. Reads take a snapshot on the caller's thread. Writes are queued to one
 /// writer thread, which commits all that wait together. When the last handle is dropped, the queue

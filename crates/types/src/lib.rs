@@ -17,6 +17,7 @@ mod receipt;
 mod slot;
 mod span;
 mod verb;
+mod words;
 
 pub use caller::Caller;
 pub use clock::{Ahead, HybridClock, Stamp};
@@ -31,3 +32,4 @@ pub use receipt::{InvalidReceipt, Outcome, PlanKind, Receipt, Visit};
 pub use slot::Slot;
 pub use span::{Share, Span, SpanForm, Unreserved};
 pub use verb::VerbClass;
+pub use words::{listed, nearest};

@@ -17,8 +17,6 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-pub(crate) use agent::build as build_agent;
-
 use crate::repo::Repo;
 
 #[derive(clap::Subcommand)]

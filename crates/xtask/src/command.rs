@@ -8,11 +8,59 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
+use crate::repo::Repo;
+
 /// The cargo that runs this program, so that toolchain overrides hold for what it starts.
 pub(crate) fn cargo(dir: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(dir);
     command
+}
+
+/// Builds the agent with a profile and returns where it is.
+pub(crate) fn build_agent(repo: &Repo, profile: &str) -> Result<PathBuf> {
+    eprintln!("building the agent with the profile `{profile}`");
+    succeed(cargo(&repo.root).args([
+        "build",
+        "--quiet",
+        "--package",
+        "cheops-agent",
+        "--profile",
+        profile,
+    ]))?;
+    Ok(built(repo, profile)?.join("cheops"))
+}
+
+/// Which agent a suite plays with.
+#[derive(clap::Args)]
+pub(crate) struct AgentArgs {
+    /// Cargo profile to build the agent with
+    #[arg(long, default_value = "release")]
+    profile: String,
+    /// Use this agent instead of building one
+    #[arg(long, alias = "agent", value_name = "FILE", conflicts_with = "profile")]
+    program: Option<PathBuf>,
+}
+
+impl AgentArgs {
+    pub(crate) fn program(&self, repo: &Repo) -> Result<PathBuf> {
+        match &self.program {
+            Some(program) => existing(program),
+            None => build_agent(repo, &self.profile),
+        }
+    }
+}
+
+/// Where a program is that was built already.
+pub(crate) fn existing(program: &Path) -> Result<PathBuf> {
+    let found = program.canonicalize();
+    found.with_context(|| format!("no agent at {}", program.display()))
+}
+
+/// Where cargo puts what it builds with a profile.
+pub(crate) fn built(repo: &Repo, profile: &str) -> Result<PathBuf> {
+    let dir = if profile == "dev" { "debug" } else { profile };
+    Ok(repo.target_dir()?.join(dir))
 }
 
 /// Runs a command to its end with the caller's terminal.

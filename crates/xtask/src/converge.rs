@@ -8,25 +8,23 @@ mod clock;
 mod dice;
 mod faults;
 mod history;
-pub(crate) mod http;
 mod look;
 mod oracle;
 mod phases;
-pub(crate) mod ports;
 mod report;
 mod sites;
 mod story;
 mod verdict;
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     process::ExitCode,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
-use crate::{bench, real::Interrupt, repo::Repo};
+use crate::{command::AgentArgs, real::Interrupt, repo::Repo};
 use sites::Sites;
 
 /// How long after healing sites may still differ.
@@ -44,12 +42,8 @@ pub(crate) struct Args {
     /// several times
     #[arg(long, value_name = "FAULTS")]
     without: Vec<String>,
-    /// Cargo profile to build the agent with
-    #[arg(long, default_value = "release")]
-    profile: String,
-    /// Use this agent instead of building one
-    #[arg(long, value_name = "FILE", conflicts_with = "profile")]
-    program: Option<PathBuf>,
+    #[command(flatten)]
+    agent: AgentArgs,
     /// Keep the directory with logs, stores and the history also when all is well
     #[arg(long)]
     keep: bool,
@@ -58,12 +52,7 @@ pub(crate) struct Args {
 pub(crate) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
     let seed = args.seed.unwrap_or_else(some_seed);
     let library = clock::library()?;
-    let program = match &args.program {
-        Some(program) => program
-            .canonicalize()
-            .with_context(|| format!("no agent at {}", program.display()))?,
-        None => bench::build_agent(repo, &args.profile)?,
-    };
+    let program = args.agent.program(repo)?;
     let interrupt = Interrupt::listen()?;
     println!("cargo xtask converge {}", again(args, seed));
     println!("limits that are shortened: {}", report::limits(sites::LIMITS));

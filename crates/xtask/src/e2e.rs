@@ -13,7 +13,7 @@ use std::{process::ExitCode, time::Instant};
 
 use anyhow::{Result, bail};
 
-use crate::{bench, repo::Repo};
+use crate::{command::build_agent, repo::Repo};
 pub(crate) use demo::Demo;
 pub(crate) use memory::Memory;
 
@@ -39,7 +39,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
-    let program = bench::build_agent(repo, &args.profile)?;
+    let program = build_agent(repo, &args.profile)?;
     let demo = Demo::start(&program, args.rtt_ms)?;
     let bytes = args.mebibytes * MIB;
     let holds = [

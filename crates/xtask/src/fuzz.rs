@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Result;
 
-use crate::{bench, command, repo::Repo};
+use crate::{command, repo::Repo};
 
 /// The one target that needs an agent.
 const FRAMING: &str = "framing";
@@ -63,7 +63,8 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
     if args.list {
         hunt.arg("--list");
     } else if args.targets.is_empty() || args.targets.iter().any(|target| target == FRAMING) {
-        hunt.arg("--agent").arg(bench::build_agent(repo, &args.profile)?);
+        hunt.arg("--agent")
+            .arg(command::build_agent(repo, &args.profile)?);
     }
     let status = hunt.stdin(Stdio::null()).status()?;
     Ok(if status.success() {

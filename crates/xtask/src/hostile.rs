@@ -14,15 +14,11 @@ mod recorder;
 mod report;
 mod stage;
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{path::Path, process::ExitCode, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
-use crate::{bench, real::Interrupt, repo::Repo};
+use crate::{command::AgentArgs, real::Interrupt, repo::Repo};
 use attacks::{ATTACKS, Attack, Scene, SlowReaders, Verdict};
 use mallory::{Mallory, Welcomes};
 use own::Documents;
@@ -50,24 +46,15 @@ pub(crate) struct Args {
     /// Prints the results as JSON
     #[arg(long)]
     json: bool,
-    /// Cargo profile to build the agent with
-    #[arg(long, default_value = "release")]
-    profile: String,
-    /// Use this agent instead of building one
-    #[arg(long, value_name = "FILE", conflicts_with = "profile")]
-    program: Option<PathBuf>,
+    #[command(flatten)]
+    agent: AgentArgs,
     /// Keep the directory with logs and stores also when all is well
     #[arg(long)]
     keep: bool,
 }
 
 pub(crate) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
-    let program = match &args.program {
-        Some(program) => program
-            .canonicalize()
-            .with_context(|| format!("no agent at {}", program.display()))?,
-        None => bench::build_agent(repo, &args.profile)?,
-    };
+    let program = args.agent.program(repo)?;
     let interrupt = Interrupt::listen()?;
     raise_files()?;
     let dir = tempfile::Builder::new()

@@ -10,12 +10,15 @@ mod docs;
 mod e2e;
 mod fuzz;
 mod hostile;
+mod lines;
 mod mutants;
 mod nightly;
 mod packages;
+mod processes;
 mod real;
 mod repo;
 mod sim;
+mod source;
 mod torture;
 mod verify;
 
@@ -41,6 +44,8 @@ enum Command {
     Verify(verify::Args),
     /// Format, and apply what clippy can fix by itself
     Fix,
+    /// Count lines of code per crate, without tests, comments and blank lines; also of another revision
+    Lines(lines::Args),
     /// Run the commands of the documentation and compare what they print
     Docs,
     /// Check dependencies against deny.toml; installs cargo-deny when it is missing
@@ -84,6 +89,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Verify(args) => verify::run(&repo, &args),
         Command::Fix => verify::fix(&repo),
+        Command::Lines(args) => lines::run(&repo, &args),
         Command::Docs => docs::run(&repo),
         Command::Deny => deny::run(&repo),
         Command::E2e(args) => e2e::run(&repo, &args),

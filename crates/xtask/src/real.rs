@@ -19,9 +19,12 @@ mod wait;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
-use crate::{bench, repo::Repo};
+use crate::{
+    command::{build_agent, existing},
+    repo::Repo,
+};
 use agent::{Agent, AgentConfig};
 use follow::Follow;
 pub(crate) use interrupt::Interrupt;
@@ -70,9 +73,7 @@ pub(crate) fn run(repo: &Repo, real: Real) -> Result<ExitCode> {
 /// The agent that the options ask for, built if need be.
 fn agent_program(repo: &Repo, options: &Options) -> Result<PathBuf> {
     match &options.program {
-        Some(program) => Ok(program
-            .canonicalize()
-            .with_context(|| format!("no agent at {}", program.display()))?),
-        None => bench::build_agent(repo, &options.profile),
+        Some(program) => existing(program),
+        None => build_agent(repo, &options.profile),
     }
 }

@@ -4,12 +4,12 @@
 //! `cargo test --workspace` knows as much as `cargo xtask verify`.
 
 mod arrows;
+mod cycles;
 mod links;
 pub(crate) mod markdown;
 mod names;
 mod pages;
 mod purity;
-mod source;
 
 use std::process::ExitCode;
 
@@ -39,6 +39,7 @@ const RULES: &[(&str, Rule)] = &[
         "purity: clocks, files and the environment stay in their crates",
         purity::check,
     ),
+    ("cycles: the modules of a crate form a line", cycles::check),
     (
         "names: the core knows no application, the example no Cheops",
         names::check,

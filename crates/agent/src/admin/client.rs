@@ -1,7 +1,6 @@
 //! Asks a running agent over its admin socket.
 
 use std::{
-    fmt::Write as _,
     io,
     path::{Path, PathBuf},
     time::Duration,
@@ -11,6 +10,7 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::rt::TokioIo;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::net::UnixStream;
@@ -41,12 +41,20 @@ impl ClientError {
     }
 }
 
+/// What a segment or a value may not have; ids of operations have `:`, and stay legible.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b':');
+
 /// A path of segments that may hold any text, with the parameters that have a value.
 pub(crate) fn path(segments: &[&str], parameters: &[(&str, Option<&str>)]) -> String {
     let mut path = String::new();
     for segment in segments {
         path.push('/');
-        escape(segment, &mut path);
+        path.extend(utf8_percent_encode(segment, ESCAPED));
     }
     let mut mark = '?';
     for (name, value) in parameters {
@@ -54,25 +62,11 @@ pub(crate) fn path(segments: &[&str], parameters: &[(&str, Option<&str>)]) -> St
             path.push(mark);
             path.push_str(name);
             path.push('=');
-            escape(value, &mut path);
+            path.extend(utf8_percent_encode(value, ESCAPED));
             mark = '&';
         }
     }
     path
-}
-
-fn escape(text: &str, out: &mut String) {
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
-                out.push(byte.into());
-            }
-            _ => {
-                // Writing to a string does not fail.
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-    }
 }
 
 /// Where an agent listens. Every call is one connection.

@@ -12,7 +12,7 @@ use super::{
     credential::CredentialArg,
     ops,
     output::columns,
-    replicas, time,
+    pages, replicas, time,
 };
 use crate::admin::client::path;
 
@@ -103,19 +103,10 @@ pub(super) fn run(admin: Option<&Path>, command: ConflictsCommand) -> anyhow::Re
 fn ls(admin: Option<&Path>, args: &LsArgs) -> anyhow::Result<ExitCode> {
     let filters = [("set", args.set.as_deref()), ("service", args.service.as_deref())];
     let client = client(admin, &args.ask)?;
-    let all: ConflictList = super::pages::read(&client, "conflicts", &filters, args.limit as usize)?;
-    show(&all, args.ask.json, || list(&all))
-}
-
-fn list(list: &ConflictList) -> String {
-    if list.conflicts.is_empty() {
-        return "no conflicts".to_owned();
-    }
-    let mut text = table(&list.conflicts);
-    if list.next.is_some() {
-        text.push_str("there are more: --limit shows them\n");
-    }
-    text
+    let all: ConflictList = pages::read(&client, "conflicts", &filters, args.limit as usize)?;
+    show(&all, args.ask.json, || {
+        pages::shown(&all, "no conflicts", || table(&all.conflicts))
+    })
 }
 
 pub(super) fn table(conflicts: &[ConflictSummary]) -> String {

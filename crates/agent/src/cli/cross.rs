@@ -11,7 +11,8 @@ use super::{
     ask::{client, or_dash, show, wait},
     credential::CredentialArg,
     output::columns,
-    replicas::SetArgs,
+    pages,
+    replicas::{AddSiteArgs, RemoveSiteArgs, SetArgs, SiteArgs},
 };
 
 #[derive(Debug, Subcommand)]
@@ -43,7 +44,7 @@ What lies in a container at that site goes with its extent. A site that is lost 
 Examples:
   cheops cross remove-site packers site3 --rebalance
   cheops cross remove-site foo site3 --force")]
-    RemoveSite(RemoveSiteArgs),
+    RemoveSite(RemoveExtentArgs),
     /// Divide a count anew among the sites that are there
     #[command(after_help = "\
 Examples:
@@ -72,24 +73,9 @@ pub(super) struct LsArgs {
 }
 
 #[derive(Debug, Args)]
-pub(super) struct AddSiteArgs {
+pub(super) struct RemoveExtentArgs {
     #[command(flatten)]
-    cross: SetArgs,
-    /// The site
-    site: SiteName,
-    #[command(flatten)]
-    credential: CredentialArg,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct RemoveSiteArgs {
-    #[command(flatten)]
-    cross: SetArgs,
-    /// The site
-    site: SiteName,
-    /// Without asking the site, which is lost
-    #[arg(long)]
-    force: bool,
+    extent: RemoveSiteArgs,
     /// Hand its part of what is divided to the others
     #[arg(long)]
     rebalance: bool,
@@ -125,18 +111,15 @@ pub(super) fn run(admin: Option<&Path>, command: CrossCommand) -> anyhow::Result
                 ("site", args.site.as_ref().map(SiteName::as_str)),
             ];
             let client = client(admin, &args.ask)?;
-            let all: CrossList = super::pages::read(&client, "cross", &filters, args.limit as usize)?;
+            let all: CrossList = pages::read(&client, "cross", &filters, args.limit as usize)?;
             show(&all, args.ask.json, || list(&all))
         }
         CrossCommand::Show(args) => {
             let found = wait(client(admin, &args.ask)?.get(&args.path_in("cross", &[], &[])))??;
             show_one(&found, args.ask.json)
         }
-        CrossCommand::AddSite(AddSiteArgs {
-            cross: args,
-            site,
-            credential,
-        }) => {
+        CrossCommand::AddSite(AddSiteArgs { site, credential }) => {
+            let SiteArgs { set: args, site } = site;
             let asked = AddSite {
                 site,
                 credential: credential.read()?,
@@ -145,12 +128,9 @@ pub(super) fn run(admin: Option<&Path>, command: CrossCommand) -> anyhow::Result
                 wait(client(admin, &args.ask)?.post(&args.path_in("cross", &["sites"], &[]), &asked))??;
             show_one(&found, args.ask.json)
         }
-        CrossCommand::RemoveSite(RemoveSiteArgs {
-            cross: args,
-            site,
-            force,
-            rebalance,
-        }) => {
+        CrossCommand::RemoveSite(RemoveExtentArgs { extent, rebalance }) => {
+            let RemoveSiteArgs { site, force } = extent;
+            let SiteArgs { set: args, site } = site;
             let flags = [
                 ("force", force.then_some("true")),
                 ("rebalance", rebalance.then_some("true")),
@@ -182,9 +162,6 @@ fn show_one(found: &CrossDetail, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 fn list(list: &CrossList) -> String {
-    if list.resources.is_empty() {
-        return "nothing spans sites".to_owned();
-    }
     let row = |cross: &CrossSummary| {
         let mut names = cross.names.to_string();
         if cross.flagged > 0 {
@@ -215,11 +192,7 @@ fn list(list: &CrossList) -> String {
         "SITES",
         "NAMES OR PARTS",
     ];
-    let mut text = columns(&heading, &rows);
-    if list.next.is_some() {
-        text.push_str("there are more: --limit shows them\n");
-    }
-    text
+    pages::shown(list, "nothing spans sites", || columns(&heading, &rows))
 }
 
 fn detail(detail: &CrossDetail) -> String {

@@ -14,7 +14,7 @@ use super::{
     ask::{client, show, wait},
     credential::CredentialArg,
     output::columns,
-    replicas, time,
+    pages, replicas, time,
 };
 use crate::admin::client::path;
 
@@ -153,24 +153,14 @@ fn ls(admin: Option<&Path>, args: &LsArgs) -> anyhow::Result<ExitCode> {
         ("state", args.state.map(OperationState::as_str)),
     ];
     let client = client(admin, &args.ask)?;
-    let all: OperationList = super::pages::read(&client, "operations", &filters, args.limit as usize)?;
+    let all: OperationList = pages::read(&client, "operations", &filters, args.limit as usize)?;
     show(&all, args.ask.json, || {
-        if all.operations.is_empty() && args.set.is_some() {
-            return "no operations of this set are kept here".to_owned();
-        }
-        list(&all)
+        let none = match args.set {
+            Some(_) => "no operations of this set are kept here",
+            None => "no operations wait here",
+        };
+        pages::shown(&all, none, || table(&all.operations))
     })
-}
-
-fn list(list: &OperationList) -> String {
-    if list.operations.is_empty() {
-        return "no operations wait here".to_owned();
-    }
-    let mut text = table(&list.operations);
-    if list.next.is_some() {
-        text.push_str("there are more: --limit shows them\n");
-    }
-    text
 }
 
 pub(super) fn table(operations: &[OperationSummary]) -> String {

@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use crate::{admin::client::ClientError, config::ConfigErrors};
+use crate::{admin::client::ClientError, config::ConfigErrors, logging::colours_wanted};
 
 /// The exit code for input that is wrong.
 pub(crate) const BAD_INPUT: u8 = 2;
@@ -34,11 +34,6 @@ pub(super) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
 /// Writes to standard error; there is no one to tell when that fails.
 pub(super) fn complain(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
-}
-
-/// Whether colours may be used where a terminal is.
-pub(crate) fn colours_wanted() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Whether errors are shown in colour.

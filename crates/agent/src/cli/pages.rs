@@ -42,6 +42,15 @@ pages!(
     ConflictList.conflicts
 );
 
+/// A list as a table, or the word for none.
+pub(super) fn shown<L: Pages>(list: &L, none: &str, table: impl FnOnce() -> String) -> String {
+    match (list.len(), list.next()) {
+        (0, _) => none.to_owned(),
+        (_, None) => table(),
+        (_, Some(_)) => table() + "there are more: --limit shows them\n",
+    }
+}
+
 /// Reads the list at `/v1/<name>` until `limit` entries or its end. A page may be short and not the last.
 pub(super) fn read<L: Pages>(
     client: &Client,

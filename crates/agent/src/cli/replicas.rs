@@ -13,6 +13,7 @@ use super::{
     AskArgs, LIST_LIMIT,
     ask::{client, show, wait},
     credential::CredentialArg,
+    pages,
 };
 use crate::admin::client::path;
 pub(super) use show::{afterwards, differences};
@@ -122,26 +123,26 @@ pub(super) struct SetArgs {
 #[derive(Debug, Args)]
 pub(super) struct SiteArgs {
     #[command(flatten)]
-    set: SetArgs,
+    pub(super) set: SetArgs,
     /// The site
-    site: SiteName,
+    pub(super) site: SiteName,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct AddSiteArgs {
     #[command(flatten)]
-    site: SiteArgs,
+    pub(super) site: SiteArgs,
     #[command(flatten)]
-    credential: CredentialArg,
+    pub(super) credential: CredentialArg,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct RemoveSiteArgs {
     #[command(flatten)]
-    site: SiteArgs,
+    pub(super) site: SiteArgs,
     /// Without asking the site, which is lost
     #[arg(long)]
-    force: bool,
+    pub(super) force: bool,
 }
 
 #[derive(Debug, Args)]
@@ -277,7 +278,7 @@ fn ls(admin: Option<&Path>, args: &LsArgs) -> anyhow::Result<ExitCode> {
         ("site", args.site.as_ref().map(SiteName::as_str)),
     ];
     let client = client(admin, &args.ask)?;
-    let all: SetList = super::pages::read(&client, "replicas", &filters, args.limit as usize)?;
+    let all: SetList = pages::read(&client, "replicas", &filters, args.limit as usize)?;
     show(&all, args.ask.json, || show::list(&all))
 }
 

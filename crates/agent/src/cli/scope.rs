@@ -13,13 +13,8 @@ use crate::config::Config;
 pub(super) fn check(args: &ScopeCheckArgs) -> anyhow::Result<ExitCode> {
     let config = args.config.as_deref().map(Config::read).transpose()?;
     let known = config.as_ref().map(Known);
-    let limits = config
-        .as_ref()
-        .map_or_else(Limits::default, |config| config.limits.clone());
-    let limits = ParseLimits {
-        max_bytes: limits.scope_max_bytes,
-        max_depth: limits.scope_max_depth,
-    };
+    let default = Limits::default();
+    let limits = ParseLimits::from(config.as_ref().map_or(&default, |config| &config.limits));
     let read = cheops_scope::read(
         &args.scope,
         &limits,

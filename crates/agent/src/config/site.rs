@@ -7,13 +7,13 @@ use std::{
 };
 
 use cheops_net::{Network, Revoked, Serial};
-use cheops_types::{ServiceName, SiteName};
+use cheops_types::{ServiceName, SiteName, nearest};
 use toml::de::DeTable;
 
 use super::{
     Config, ConfigError, GlueChoice, Peer, SOCKET_PATH_MAX_BYTES, Site, Vouch, address, limits, service,
     slots::{self, Placed},
-    table::{Field, Keys, Table, nearest},
+    table::{Field, Keys, Table},
     tls::MeshFiles,
     withhold,
 };

@@ -3,6 +3,7 @@
 
 use std::{ops::Range, path::PathBuf};
 
+use cheops_types::{listed, nearest};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -73,7 +74,7 @@ impl<'d> Table<'d> {
                     None if known.len() > LISTED_MAX => {
                         "remove it; `cheops config example` shows every key".to_owned()
                     }
-                    None => format!("remove it; the keys here are {}", list(&known)),
+                    None => format!("remove it; the keys here are {}", listed(known, "and")),
                 };
                 errors.push(field.error(format!("unknown key `{}`", field.key), fix));
             }
@@ -280,27 +281,6 @@ impl<'d> Table<'d> {
                 article(value.get_ref())
             ),
             fix: self.example(key),
-        }
-    }
-}
-
-/// The candidate that `text` was probably meant to be.
-pub(super) fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
-        .map(|candidate| (strsim::jaro_winkler(text, candidate), candidate))
-        .filter(|(similarity, _)| *similarity > 0.8)
-        .max_by(|one, other| one.0.total_cmp(&other.0))
-        .map(|(_, candidate)| candidate)
-}
-
-/// "`a`, `b` and `c`".
-fn list(words: &[&str]) -> String {
-    match words {
-        [] => "none".to_owned(),
-        [one] => format!("`{one}`"),
-        [first @ .., last] => {
-            let first: Vec<_> = first.iter().map(|word| format!("`{word}`")).collect();
-            format!("{} and `{last}`", first.join(", "))
         }
     }
 }

@@ -7,10 +7,11 @@ use std::{
     sync::Arc,
 };
 
+use cheops_net::{Signatures, signatures_by};
 use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    ClientConfig, ClientConnection, StreamOwned,
+    client::danger::{ServerCertVerified, ServerCertVerifier},
+    crypto::ring,
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _};
 use serde_json::json;
@@ -23,7 +24,9 @@ use crate::{
 
 /// Whoever answers is right: these tests are about who calls.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct Anybody {
+    signatures: Signatures,
+}
 
 impl ServerCertVerifier for Anybody {
     fn verify_server_cert(
@@ -37,37 +40,19 @@ impl ServerCertVerifier for Anybody {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+    signatures_by!(signatures);
 }
 
 /// Calls a peer port as whom the files `<site>.pem` and `<site>.key` in a directory say, or as nobody.
 fn call(to: SocketAddr, identity: Option<(&Path, &str)>) -> Wire<StreamOwned<ClientConnection, TcpStream>> {
-    let provider = Arc::new(ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone())
+    let anybody = Anybody {
+        signatures: Signatures::default(),
+    };
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody(provider)));
+        .with_custom_certificate_verifier(Arc::new(anybody));
     let mut config = match identity {
         None => builder.with_no_client_auth(),
         Some((dir, site)) => {

@@ -1,6 +1,7 @@
 use cheops_types::Caller;
 
 use super::*;
+use crate::Profile;
 
 const GLUE: &str = r#"
 application = "shop"

@@ -1,7 +1,7 @@
 //! The sites one after the other, each in its own order.
 
-use super::{Once, Selection, Share};
-use crate::{ListPage, Round, token::Position};
+use super::{Once, Selection};
+use crate::{ListPage, Round, Share, token::Position};
 
 /// Takes whole pages only: a site's token leads to the end of its page, never into it. A page of the
 /// merged list may therefore have fewer items than the caller's limit allows.

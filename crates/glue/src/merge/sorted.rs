@@ -5,9 +5,9 @@ use std::{
     collections::BinaryHeap,
 };
 
-use super::{Once, Selection, Share};
+use super::{Once, Selection};
 use crate::{
-    ListPage, Pointer, Round,
+    ListPage, Pointer, Round, Share,
     json::{self, Found},
     token::{Cursor, Position},
 };

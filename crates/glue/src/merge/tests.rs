@@ -7,9 +7,9 @@ use cheops_types::{Limits, SiteName};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{MergeError, Share};
+use super::MergeError;
 use crate::{
-    GatherQuery, Items, ListPage, ListShape, Merged, NextStyle, Paging, Pointer,
+    GatherQuery, Items, ListPage, ListShape, Merged, NextStyle, Paging, Pointer, Share,
     token::{PageToken, Position},
 };
 

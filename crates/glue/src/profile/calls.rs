@@ -9,15 +9,15 @@ use toml::de::DeValue;
 use super::{
     compile::read_header,
     list::check_parameter,
+    per_site::PerSite,
+    reads::Reads,
     resources::Draft,
     section::{At, Section},
 };
 use crate::{
     ByCredential, ContextFree, GlueError, Pointer,
     calls::Calls,
-    container::PerSite,
     pattern::{Overlap, Pattern},
-    reading::Reads,
     streams::Streams,
 };
 

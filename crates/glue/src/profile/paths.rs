@@ -6,12 +6,11 @@ mod tests;
 use std::sync::Arc;
 
 use super::{
-    Deeper, IdPlace, Route, Taken,
+    Deeper, IdPlace, Inside, Route, Taken,
     section::{At, Source},
 };
 use crate::{
     GlueError, ListShape, Pointer,
-    container::Inside,
     identity::Role,
     pattern::{Overlap, Pattern},
     routes::{Routes, Target},

@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
+use cheops_types::{listed, nearest};
 use toml::{
     Spanned,
     de::{DeString, DeTable, DeValue},
 };
 
-use crate::{GlueError, suggest};
+use crate::GlueError;
 
 /// The text of a glue file, to turn places into lines.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +23,7 @@ impl Source<'_> {
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         GlueError {
             file: self.file.to_owned(),
+            span: at.clone(),
             line: before.matches('\n').count() + 1,
             column: before[line_start..].chars().count() + 1,
             message: message.into(),
@@ -52,10 +54,11 @@ impl Source<'_> {
         word: &str,
         known: &[&str],
     ) -> GlueError {
-        self.error(at, message).fix(match suggest::nearest(word, known) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("use {}", alternatives(known)),
-        })
+        self.error(at, message)
+            .fix(match nearest(word, known.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("use {}", listed(known.iter().copied(), "or")),
+            })
     }
 }
 
@@ -84,15 +87,6 @@ impl Mistakes {
     pub(super) fn into_errors(mut self) -> Vec<GlueError> {
         self.0.sort_by_key(|error| (error.line, error.column));
         self.0
-    }
-}
-
-fn alternatives(known: &[&str]) -> String {
-    let quoted: Vec<String> = known.iter().map(|word| format!("`{word}`")).collect();
-    match &*quoted {
-        [] => "nothing".to_owned(),
-        [only] => only.clone(),
-        [rest @ .., last] => format!("{} or {last}", rest.join(", ")),
     }
 }
 

@@ -289,3 +289,13 @@ meta-id = "word"
     assert_eq!(Profile::parse("x.toml", text).unwrap_err(), errors[0]);
     assert_eq!(Profile::check("x.toml", "application = \"x\""), []);
 }
+
+#[test]
+fn a_mistake_keeps_its_place_in_the_text() {
+    let text = "application = \"shop\"\n[[services.A.resources]]\nkind = \"order\"\ncolection = \"/x\"\n\
+                [services.B]\neffect-free = [\"GET /x\", 7]\n";
+    let errors = Profile::check("f", text);
+    let places: Vec<_> = errors.iter().map(|error| &text[error.span.clone()]).collect();
+    assert_eq!(places, ["colection", "7"]);
+    assert_eq!((errors[0].line, errors[0].column), (4, 1));
+}

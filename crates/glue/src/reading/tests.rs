@@ -1,4 +1,5 @@
 use super::*;
+use crate::profile::Reads;
 
 fn rewritten(path: &str, decoded: bool, dots: bool, parameters: bool) -> String {
     let reads = Reads {

@@ -1,6 +1,6 @@
 //! Calls of functions: `all()`, `around(loc, radius)`, `strong(loc)`, `eventual(loc)`.
 
-use cheops_types::{Code, Consistency};
+use cheops_types::{Code, Consistency, nearest};
 
 use super::{Parser, Result, never_closed};
 use crate::{
@@ -9,7 +9,6 @@ use crate::{
     function::{Function, wrapper},
     lexer::{Kind, Token},
     radius::InvalidRadius,
-    suggest,
 };
 
 impl Parser<'_> {
@@ -131,7 +130,7 @@ fn not_a_radius(span: Span, found: &Kind<'_>, center: &Loc) -> Diagnostic {
 fn unknown_function(name: &str, span: Span) -> Diagnostic {
     let message = format!("there is no function {}", quoted(name));
     let error = Diagnostic::new(Code::UnknownFunction, span, message, "not a function");
-    match suggest::nearest(name, Function::NAMES.into_iter()) {
+    match nearest(name, Function::NAMES) {
         Some(meant) => error.help(format!("did you mean `{meant}`?")),
         None => error.note("the functions are `all`, `around`, `eventual` and `strong`"),
     }

@@ -8,7 +8,7 @@ use super::words;
 
 /// What was seen of a set the last time.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     entries: BTreeMap<OpId, (State, bool)>,
     conflicts: BTreeSet<OpId>,
     members: Vec<String>,
@@ -20,7 +20,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn of(set: &Set) -> Self {
+    pub(crate) fn of(set: &Set) -> Self {
         let degraded = |degraded: &cheops_replica::Degraded| {
             let operation = degraded.operation.as_ref().map_or(String::new(), words::id);
             format!("{operation} {}", degraded.status).trim().to_owned()
@@ -57,7 +57,7 @@ impl Seen {
     }
 
     /// What is different now, each thing as the rest of a sentence about the site.
-    pub(super) fn changes(&self, now: &Self, set: &Set) -> Vec<String> {
+    pub(crate) fn changes(&self, now: &Self, set: &Set) -> Vec<String> {
         let mut changes = self.operations(now, set);
         let is_first = self.standing.is_none();
         let pruned: Vec<_> = self

@@ -8,7 +8,7 @@ use cheops_replica::{
 use crate::{Change, Resource};
 
 /// `s1:3`, with life and stay where they are not the first.
-pub(super) fn id(id: &OpId) -> String {
+pub(crate) fn id(id: &OpId) -> String {
     format!("{}:{}", author(&id.author), id.seq)
 }
 
@@ -19,7 +19,7 @@ fn author(author: &cheops_replica::Author) -> String {
     }
 }
 
-pub(super) fn vector(vector: &Vector) -> String {
+pub(crate) fn vector(vector: &Vector) -> String {
     let parts: Vec<_> = vector
         .iter()
         .map(|(of, seq)| format!("{}:{seq}", author(of)))
@@ -31,7 +31,7 @@ pub(super) fn vector(vector: &Vector) -> String {
     }
 }
 
-pub(super) fn resource(resource: &Resource) -> String {
+pub(crate) fn resource(resource: &Resource) -> String {
     let mut parts: Vec<_> = resource
         .fields
         .iter()
@@ -84,15 +84,15 @@ fn verb(verb: &Verb, request: &Request) -> String {
     }
 }
 
-pub(super) fn draft(draft: &Draft) -> String {
+pub(crate) fn draft(draft: &Draft) -> String {
     verb(&draft.verb, &draft.request)
 }
 
-pub(super) fn operation(op: &Operation) -> String {
+pub(crate) fn operation(op: &Operation) -> String {
     format!("{} ({})", id(&op.id), verb(&op.verb, &op.request))
 }
 
-pub(super) fn form(form: &Form) -> String {
+pub(crate) fn form(form: &Form) -> String {
     let state = |state: &[u8]| {
         serde_json::from_slice::<Resource>(state).map_or("a state".to_owned(), |state| resource(&state))
     };
@@ -110,7 +110,7 @@ pub(super) fn form(form: &Form) -> String {
     }
 }
 
-pub(super) fn attempt(attempt: &Attempt) -> String {
+pub(crate) fn attempt(attempt: &Attempt) -> String {
     match attempt {
         Attempt::Answered { status, .. } => status.to_string(),
         Attempt::NotSent => "that it could not be sent".to_owned(),
@@ -118,7 +118,7 @@ pub(super) fn attempt(attempt: &Attempt) -> String {
     }
 }
 
-pub(super) fn answer(answer: &Answer) -> String {
+pub(crate) fn answer(answer: &Answer) -> String {
     match answer {
         Answer::Accepted { operation, status } => format!("{status}, accepted as {}", id(operation)),
         Answer::Noted { operation } => format!("accepted as {}", id(operation)),
@@ -132,7 +132,7 @@ pub(super) fn answer(answer: &Answer) -> String {
 
 /// What a message brings that its receiver, who holds `known`, does not have; none where that is nothing but a
 /// report.
-pub(super) fn content(message: &Message, known: Option<&Vector>) -> Option<String> {
+pub(crate) fn content(message: &Message, known: Option<&Vector>) -> Option<String> {
     Some(match &message.content {
         // A digest is told again until it is answered; what it leads to is told by itself.
         Content::Report | Content::Digest { .. } => return None,
@@ -148,7 +148,7 @@ pub(super) fn content(message: &Message, known: Option<&Vector>) -> Option<Strin
     })
 }
 
-pub(super) fn state(state: State) -> String {
+pub(crate) fn state(state: State) -> String {
     match state {
         State::Waiting(why) => format!("waits: {}", why_words(why)),
         State::Done(outcome) => outcome_words(outcome),
@@ -182,7 +182,7 @@ fn outcome_words(outcome: Outcome) -> String {
 }
 
 /// What an invariant wants.
-pub(super) fn wanted(invariant: &str) -> &'static str {
+pub(crate) fn wanted(invariant: &str) -> &'static str {
     match invariant {
         "calm" => "the members of a set agree on who they are and on what has executed",
         "rest" => "some time after everything works again, all sets are at rest",

@@ -3,13 +3,13 @@
 use cheops_replica::{Attempt, Event, Execution, Form, LocalId, MetaId, Recognise, Work};
 
 use super::{Happening, World};
-use crate::{Change, Chosen, invariant};
+use crate::{Change, Chosen};
 
 impl World {
     /// Decides what becomes of a request.
     pub(super) fn execute(&mut self, at: usize, set: &MetaId, execution: Execution) {
         if !is_repeatable(&execution) {
-            invariant::doubt::attempt(self, at, &execution);
+            (self.watch.attempts)(self, at, &execution);
             self.oracle.open.insert((at, execution.token));
         }
         let life = self.nodes[at].life;
@@ -126,7 +126,7 @@ impl World {
             is_odd: self.plan.twists.odd,
         };
         let own = self.nodes[at].app.execute(at, chosen, execution, part);
-        invariant::once::check(self, at, execution.token);
+        (self.watch.executes)(self, at, execution.token);
         self.answer(at, life, set, execution, instead.unwrap_or(own), answer_ms);
     }
 

@@ -3,7 +3,7 @@
 use cheops_replica::{Context, Draft, Effect, Event, MetaId, Need, Set, Site, Standing, Verb, create, step};
 
 use super::{Happening, World};
-use crate::{Mutant, Node, invariant, rules::DiskRules};
+use crate::{Mutant, Node, rules::DiskRules};
 
 impl World {
     /// Lets something happen to a set at a node. True when it was committed.
@@ -75,9 +75,9 @@ impl World {
             node.disk.sets.extend(slot.map(|set| (meta.clone(), set)));
         }
         self.tell_commit(at, meta);
-        invariant::promises::committed(self, at, meta, &effects);
+        (self.watch.promises)(self, at, meta, &effects);
         self.keep_payloads(at, meta);
-        invariant::committed(self, at, meta, before.as_ref());
+        (self.watch.commits)(self, at, meta, before.as_ref());
         self.schedule_wake(at, meta);
         if self.crashes() {
             self.crash(at);
@@ -109,8 +109,7 @@ impl World {
         match effect {
             Effect::Send { to, message } => self.send(at, &to, message),
             Effect::Execute(execution) => {
-                invariant::needs::check(self, at, meta);
-                invariant::transfer::check(self, at, meta, &execution);
+                (self.watch.asks)(self, at, meta, &execution);
                 self.execute(at, meta, execution);
             }
             Effect::Look { ticket, token } => {

@@ -4,18 +4,18 @@ use cheops_replica::{Event, Message, receive};
 use cheops_types::SiteName;
 
 use super::{Happening, World};
-use crate::{Mutant, invariant};
+use crate::Mutant;
 
 impl World {
     pub(super) fn send(&mut self, from: usize, to: &SiteName, mut message: Message) {
-        invariant::involved::check(self, to, &message);
+        (self.watch.sends)(self, to, &message);
         if self.mutant == Some(Mutant::ClaimDone) {
             message.report.done = message.report.held.clone();
         }
         if self.mutant == Some(Mutant::SendToAll) {
             for node in 0..self.nodes.len() {
                 let name = self.nodes[node].name.clone();
-                invariant::involved::check(self, &name, &message);
+                (self.watch.sends)(self, &name, &message);
             }
         }
         let Some(to) = self.node_of(to) else {

@@ -5,6 +5,7 @@ use cheops_types::Limits;
 use super::*;
 use crate::{
     engine::{MemoryEngine, RedbEngine},
+    key::Key as _,
     store::Store,
     tables::Site,
 };

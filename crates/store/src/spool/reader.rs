@@ -4,7 +4,8 @@ use std::{
     path::Path,
 };
 
-use super::{PayloadRef, SpoolError};
+use super::SpoolError;
+use crate::PayloadRef;
 
 /// A payload from some byte on. It can be read to its end even when it is swept meanwhile.
 #[derive(Debug)]

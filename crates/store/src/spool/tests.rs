@@ -3,7 +3,7 @@ use std::io::Read as _;
 use cheops_types::Limits;
 
 use super::*;
-use crate::{engine::MemoryEngine, format::Incarnation, store::Options, tables::ReceivingRow};
+use crate::{Incarnation, Options, engine::MemoryEngine, tables::ReceivingRow};
 
 struct Site {
     data: tempfile::TempDir,

@@ -2,10 +2,8 @@ use std::{fmt, fs, io, path::PathBuf, sync::Arc};
 
 use ring::digest;
 
-use super::{
-    PartialId, Payload, PayloadHash, PayloadRef, Shared, SpoolError, partial::PartialFile, remove,
-    sync_directory,
-};
+use super::{Payload, Shared, SpoolError, partial::PartialFile, remove, sync_directory};
+use crate::{PartialId, PayloadHash, PayloadRef};
 
 /// A payload that is being written. Dropped before it is finished or suspended, it is thrown away.
 pub struct SpoolWriter {

@@ -1,6 +1,6 @@
 use std::sync::mpsc;
 
-use cheops_types::{ServiceName, SiteName, Stamp};
+use cheops_types::{Limits, ServiceName, SiteName, Stamp};
 
 use super::*;
 use crate::{

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Record;
 use crate::{
-    format::Incarnation,
+    Incarnation,
     key::{BadKey, Key, KeyReader},
     table::{Index, IndexRows, Table},
 };

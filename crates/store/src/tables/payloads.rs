@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    spool::{PartialId, PayloadHash, PayloadRef},
+    PartialId, PayloadHash, PayloadRef,
     table::{Index, IndexRows, Table},
 };
 

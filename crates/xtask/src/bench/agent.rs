@@ -1,9 +1,6 @@
 //! The agent as a plain proxy of one service.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-};
+use std::{net::SocketAddr, path::Path};
 
 use anyhow::Result;
 
@@ -11,31 +8,6 @@ use super::{
     contender::write,
     server::{Server, free_address},
 };
-use crate::{
-    command::{cargo, succeed},
-    repo::Repo,
-};
-
-/// Builds the agent with a profile and returns where it is.
-pub(crate) fn build(repo: &Repo, profile: &str) -> Result<PathBuf> {
-    eprintln!("building the agent with the profile `{profile}`");
-    succeed(cargo(&repo.root).args([
-        "build",
-        "--quiet",
-        "--package",
-        "cheops-agent",
-        "--profile",
-        profile,
-    ]))?;
-    Ok(built(repo, profile)?.join("cheops"))
-}
-
-/// Where cargo puts what it builds with a profile.
-pub(super) fn built(repo: &Repo, profile: &str) -> Result<PathBuf> {
-    let dir = if profile == "dev" { "debug" } else { profile };
-    Ok(repo.target_dir()?.join(dir))
-}
-
 pub(super) fn start(
     program: &Path,
     core: usize,

@@ -7,7 +7,7 @@
 use std::{
     io::{Read as _, Write as _},
     os::unix::net::UnixStream,
-    path::{Path, PathBuf},
+    path::Path,
     process::ExitCode,
     thread,
     time::Duration,
@@ -16,8 +16,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use super::{agent, client::Client, report::Quartiles};
-use crate::{e2e::Demo, repo::Repo};
+use super::{client::Client, report::Quartiles};
+use crate::{command::AgentArgs, e2e::Demo, repo::Repo};
 
 const SITES: u8 = 5;
 const SCOPES: [(u8, Option<&str>); 3] = [
@@ -40,12 +40,8 @@ pub(crate) struct Args {
     /// they still do for the last one would count for the next
     #[arg(long, value_name = "MS", default_value_t = 50)]
     pause_ms: u64,
-    /// Cargo profile to build the agent with
-    #[arg(long, default_value = "release")]
-    profile: String,
-    /// An agent that is built already
-    #[arg(long, conflicts_with = "profile")]
-    agent: Option<PathBuf>,
+    #[command(flatten)]
+    agent: AgentArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -67,10 +63,7 @@ struct Line {
 }
 
 pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
-    let program = match &args.agent {
-        Some(path) => path.canonicalize()?,
-        None => agent::build(repo, &args.profile)?,
-    };
+    let program = args.agent.program(repo)?;
     let mut lines = Vec::new();
     for one_way_ms in &args.one_way_ms {
         lines.extend(measure(&program, *one_way_ms, args)?);

@@ -5,14 +5,15 @@
 //! reads pages of the merged list and pages of the farthest site's own, taking turns, so that what changes on the machine
 //! changes for both. If the sites were asked one after the other, a merged page would take several round trips.
 
-use std::{path::PathBuf, process::ExitCode, thread};
+use std::{process::ExitCode, thread};
 
 use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{agent, client::Client, report::Quartiles};
+use super::{client::Client, report::Quartiles};
 use crate::{
+    command::AgentArgs,
     e2e::{Demo, Memory},
     repo::Repo,
 };
@@ -42,12 +43,8 @@ pub(crate) struct Args {
     /// Pages of each kind that are read
     #[arg(long, default_value_t = 30)]
     rounds: u32,
-    /// Cargo profile to build the agent with
-    #[arg(long, default_value = "release")]
-    profile: String,
-    /// An agent that is built already
-    #[arg(long, conflicts_with = "profile")]
-    agent: Option<PathBuf>,
+    #[command(flatten)]
+    agent: AgentArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -72,10 +69,7 @@ struct Measured {
 }
 
 pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
-    let program = match &args.agent {
-        Some(path) => path.canonicalize()?,
-        None => agent::build(repo, &args.profile)?,
-    };
+    let program = args.agent.program(repo)?;
     // The sites stand in a line: the farthest is four steps away.
     let demo = Demo::of(&program, SITES, args.rtt_ms.div_ceil(u16::from(SITES) - 1))?;
     let mut client = Client::connect(demo.entry)?;

@@ -10,14 +10,13 @@ use std::{path::PathBuf, process::ExitCode, thread};
 use anyhow::{Result, bail};
 
 use super::{
-    agent,
     contender::{Contender, PLAIN_BODY, Running, start_upstream},
     cpu::CpuTime,
     load::{Load, Seen},
     report::Report,
     tools,
 };
-use crate::repo::Repo;
+use crate::{command::build_agent, repo::Repo};
 
 pub(super) const PROXY_CORE: usize = 0;
 pub(super) const LOAD_CORE: usize = 1;
@@ -70,7 +69,7 @@ pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
     tools::ensure()?;
     let agent = match &args.agent {
         Some(path) => path.canonicalize()?,
-        None if contenders.contains(&Contender::Cheops) => agent::build(repo, &args.profile)?,
+        None if contenders.contains(&Contender::Cheops) => build_agent(repo, &args.profile)?,
         None => PathBuf::new(),
     };
 

@@ -32,7 +32,7 @@ use super::{
     tools,
 };
 use crate::{
-    command::{cargo, succeed},
+    command::{build_agent, built, cargo, succeed},
     e2e::Memory,
     repo::Repo,
 };
@@ -76,7 +76,7 @@ pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
     tools::ensure()?;
     let program = match &args.agent {
         Some(path) => path.canonicalize()?,
-        None => agent::build(repo, &args.profile)?,
+        None => build_agent(repo, &args.profile)?,
     };
     let fill = match &args.fill {
         Some(path) => path.canonicalize()?,
@@ -129,7 +129,7 @@ fn build_fill(repo: &Repo, profile: &str) -> Result<PathBuf> {
         "--profile",
         profile,
     ]))?;
-    Ok(agent::built(repo, profile)?.join("examples").join("fill"))
+    Ok(built(repo, profile)?.join("examples").join("fill"))
 }
 
 /// Both agents in every round with every kind of request, and the memory of the full one.

@@ -19,8 +19,8 @@ use super::{
         Acknowledged, CHOSEN_FILE, Document, FIELDS, Fate, History, Kind, Resource, SITES, Site, Write,
         WriteId, body, name, number,
     },
-    http::{self, Answer, Request},
 };
+use crate::processes::http::{self, Answer, Request};
 
 pub(super) const CALLERS: usize = 6;
 /// A caller's pause between two writes. The load is bounded by this: at most 6 callers, 30 writes a second each.

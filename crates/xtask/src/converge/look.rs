@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result};
+use percent_encoding::{NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
     history::{Document, Finals, History, SITES, Site, WriteId},
-    http,
     sites::Sites,
 };
+use crate::processes::http;
 
 /// Kinds of the glue and their collections.
 const COLLECTIONS: [(&str, &str, &str); 3] = [
@@ -200,16 +201,6 @@ pub(super) fn told(sites: &Sites, site: Site, set: &str) -> String {
         .map_or_else(|error| format!("{error:#}"), |told| told.to_string())
 }
 
-fn encoded(id: &str) -> String {
-    use std::fmt::Write as _;
-
-    let mut text = String::new();
-    for byte in id.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._".contains(&byte) {
-            text.push(byte.into());
-        } else {
-            let _ = write!(text, "%{byte:02X}");
-        }
-    }
-    text
+fn encoded(id: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(id, NON_ALPHANUMERIC)
 }

@@ -2,11 +2,9 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
+    fs,
     net::SocketAddr,
-    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -18,10 +16,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{
     clock::{self, Clock},
     history::{SITES, Site, name},
-    http,
-    ports::Port,
 };
-use crate::command::succeed;
+use crate::processes::{self, Application, Port, certify};
 
 /// Limits that are shorter than their defaults, so that ten minutes hold many faults and 30 s are long. None of them
 /// says what is right, only how soon it is tried again or noticed.
@@ -52,17 +48,10 @@ pub(super) struct Sites {
 }
 
 struct Agent {
-    program: PathBuf,
-    dir: PathBuf,
+    process: processes::Agent,
     clock: Clock,
     public: Port,
     internal: Port,
-    process: Option<Child>,
-}
-
-struct Application {
-    port: Port,
-    process: Child,
 }
 
 impl Sites {
@@ -76,13 +65,9 @@ impl Sites {
                 links.insert((from, to), Relay::bind(any, peers[to].addr)?);
             }
         }
-        let ca = dir.join("ca");
-        succeed(
-            Command::new(program)
-                .args(["ca", "init", "--dir"])
-                .arg(&ca)
-                .stdout(Stdio::null()),
-        )?;
+        let names: Vec<String> = (0..SITES).map(name).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        certify(program, dir, &names)?;
         let mut sites = Self {
             agents: Vec::new(),
             applications: Vec::new(),
@@ -90,21 +75,17 @@ impl Sites {
             closed: BTreeMap::new(),
             peers,
         };
-        for site in 0..SITES {
-            let own = dir.join(name(site));
-            let mut issue = Command::new(program);
-            issue.args(["ca", "issue", &name(site), "--dir"]).arg(&ca);
-            succeed(issue.arg("--out").arg(&own).stdout(Stdio::null()))?;
-            sites.applications.push(Application::start(program, &own, site)?);
+        for (site, name) in names.into_iter().enumerate() {
+            let own = dir.join(name);
+            let application = Application::start(program, &own, name, site)?;
+            sites.applications.push(application);
             let agent = Agent {
-                program: program.to_owned(),
                 clock: Clock::new(library, &own)?,
-                dir: own,
+                process: processes::Agent::new(program, own),
                 public: Port::reserve()?,
                 internal: Port::reserve()?,
-                process: None,
             };
-            fs::write(agent.dir.join("cheops.toml"), sites.config(site, &agent))?;
+            fs::write(agent.process.dir.join("cheops.toml"), sites.config(site, &agent))?;
             sites.agents.push(agent);
         }
         sites.agents.iter_mut().try_for_each(Agent::start)?;
@@ -137,20 +118,11 @@ impl Sites {
 
     /// Waits until every agent answers and sees every other.
     pub(super) fn ready(&mut self) -> Result<()> {
-        let start = Instant::now();
-        for agent in &mut self.agents {
-            while !agent.sees_all() {
-                agent.check()?;
-                if start.elapsed() > SOON {
-                    bail!(
-                        "{} does not see the other sites: see agent.log there",
-                        agent.dir.display()
-                    );
-                }
-                thread::sleep(POLL);
-            }
-        }
-        Ok(())
+        let until = Instant::now() + SOON;
+        let is_up = |site: &serde_json::Value| site["up"] == true;
+        let are_all = |sites: &[serde_json::Value]| sites.len() == SITES && sites.iter().all(is_up);
+        let mut agents = self.agents.iter_mut();
+        agents.try_for_each(|agent| agent.process.wait_for_sites(until, are_all))
     }
 
     /// Where callers reach the agents.
@@ -164,7 +136,7 @@ impl Sites {
     }
 
     pub(super) fn admin(&self, site: Site) -> PathBuf {
-        self.agents[site].admin()
+        self.agents[site].process.admin_socket()
     }
 
     /// Closes these directions, or takes that back.
@@ -191,7 +163,7 @@ impl Sites {
     /// Lets an agent run that is paused or gone.
     pub(super) fn run_again(&mut self, site: Site) -> Result<()> {
         let agent = &mut self.agents[site];
-        match agent.process {
+        match agent.process.pid() {
             Some(_) => agent.signal(Signal::CONT),
             None => agent.start(),
         }
@@ -215,12 +187,9 @@ impl Sites {
 
     /// An error if a process that should run is gone: nothing in this suite ends one in good order.
     pub(super) fn check(&mut self) -> Result<()> {
-        for application in &mut self.applications {
-            if let Some(status) = application.process.try_wait()? {
-                bail!("an application ended with {status}");
-            }
-        }
-        self.agents.iter_mut().try_for_each(Agent::check)
+        self.applications.iter_mut().try_for_each(Application::check)?;
+        let mut agents = self.agents.iter_mut();
+        agents.try_for_each(|agent| agent.process.check())
     }
 }
 
@@ -237,30 +206,8 @@ fn follow(link: &Relay, (from, to): (Site, Site), closed: &BTreeMap<(Site, Site)
 }
 
 impl Agent {
-    fn admin(&self) -> PathBuf {
-        self.dir.join("data/admin.sock")
-    }
-
     fn start(&mut self) -> Result<()> {
-        let log = File::options()
-            .create(true)
-            .append(true)
-            .open(self.dir.join("agent.log"))?;
-        let mut command = Command::new(&self.program);
-        command
-            .args(["run", "--exit-with-stdin", "-c", "cheops.toml"])
-            .current_dir(&self.dir)
-            .env_remove("CHEOPS_CONFIG")
-            .env_remove("CHEOPS_ADMIN")
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(log)
-            // A group of its own: Ctrl-C is for this program, which then ends its children.
-            .process_group(0);
-        self.clock.wear(&mut command);
-        self.process = Some(command.spawn().context("the agent cannot be started")?);
-        Ok(())
+        self.process.start(|command| self.clock.wear(command))
     }
 
     /// Fails unless the agent's wall clock can be set while it runs. A reload is logged with the time.
@@ -269,14 +216,14 @@ impl Agent {
         self.signal(Signal::HUP)?;
         let start = Instant::now();
         let passed_s = loop {
-            let log = fs::read_to_string(self.dir.join("agent.log"))?;
+            let log = fs::read_to_string(self.process.dir.join("agent.log"))?;
             if let Some(passed_s) = clock::passed_s(&log, " ready ", " reloaded ") {
                 break passed_s;
             }
             if start.elapsed() > SOON {
                 bail!(
                     "the log in {} tells no time of a reload:\n{log}",
-                    self.dir.display()
+                    self.process.dir.display()
                 );
             }
             thread::sleep(POLL);
@@ -291,40 +238,15 @@ impl Agent {
         Ok(())
     }
 
-    fn sees_all(&self) -> bool {
-        let Ok(answer) = http::admin(&self.admin(), "/v1/sites") else {
-            return false;
-        };
-        let up = |site: &serde_json::Value| site["up"] == true;
-        answer["sites"]
-            .as_array()
-            .is_some_and(|sites| sites.len() == SITES && sites.iter().all(up))
-    }
-
-    fn check(&mut self) -> Result<()> {
-        let Some(process) = &mut self.process else {
-            return Ok(());
-        };
-        if let Some(status) = process.try_wait()? {
-            let log = fs::read_to_string(self.dir.join("agent.log")).unwrap_or_default();
-            let lines: Vec<_> = log.lines().collect();
-            let tail = lines[lines.len().saturating_sub(20)..].join("\n");
-            bail!("the agent of {} ended with {status}:\n{tail}", self.dir.display());
-        }
-        Ok(())
-    }
-
     fn signal(&self, signal: Signal) -> Result<()> {
-        let process = self.process.as_ref().context("the agent runs")?;
-        let pid = Pid::from_raw(process.id().cast_signed()).context("a process has an id")?;
+        let id = self.process.pid().context("the agent runs")?;
+        let pid = Pid::from_raw(id.cast_signed()).context("a process has an id")?;
         Ok(kill_process(pid, signal)?)
     }
 
     fn kill(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            let _ = process.kill();
-            let _ = process.wait();
-            clock::forget(process.id());
+        if let Some(id) = self.process.kill() {
+            clock::forget(id);
         }
     }
 }
@@ -332,30 +254,5 @@ impl Agent {
 impl Drop for Agent {
     fn drop(&mut self) {
         self.kill();
-    }
-}
-
-impl Application {
-    fn start(program: &Path, dir: &Path, site: Site) -> Result<Self> {
-        let port = Port::reserve()?;
-        let process = Command::new(program)
-            .args(["example-app", "B", "--exit-with-stdin", "--string", &name(site)])
-            .args(["--listen", &port.addr.to_string()])
-            .args(["--id-base", &(1 + 1_000_000 * (site + 1)).to_string()])
-            .arg("--data-dir")
-            .arg(dir.join("B"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(File::create(dir.join("application.log"))?)
-            .process_group(0)
-            .spawn()?;
-        Ok(Self { port, process })
-    }
-}
-
-impl Drop for Application {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }

@@ -146,7 +146,7 @@ fn scene<'s>(
 /// The attacked agent on one core; its application, the other sites and all load on the other.
 fn pin(stage: &Stage) -> Result<()> {
     let others = stage.agents[1..].iter().map(Agent::pid);
-    let others = others.chain(stage.applications.iter().map(super::stage::Application::pid));
+    let others = others.chain(stage.applications.iter().map(crate::processes::Application::pid));
     let all = others.chain([std::process::id()]).map(|pid| (pid, LOAD_CORE));
     for (pid, core) in all.chain([(stage.agents[0].pid(), AGENT_CORE)]) {
         let mut taskset = Command::new("taskset");

@@ -3,8 +3,10 @@
 
 use anyhow::Result;
 
-use super::source;
-use crate::repo::{Finding, Repo};
+use crate::{
+    repo::{Finding, Repo},
+    source,
+};
 
 /// Words that may not stand in the code of some crates.
 struct Ban {
@@ -42,8 +44,7 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for ban in BANS {
         for crate_name in ban.crates {
-            for file in source::files(repo, crate_name)? {
-                let source = source::read(repo, &file)?;
+            for (file, source) in source::read_crate(repo, crate_name)? {
                 let names = source
                     .names
                     .iter()

@@ -3,8 +3,10 @@
 
 use anyhow::Result;
 
-use super::source::{self, Name};
-use crate::repo::{Finding, Repo};
+use crate::{
+    repo::{Finding, Repo},
+    source::{self, Name},
+};
 
 /// Something outside of the program, and how source code names it.
 struct Reach {
@@ -82,12 +84,12 @@ const OUT_OF_REACH: &[(&str, &[Reach])] = &[
 pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for (crate_name, reaches) in OUT_OF_REACH {
-        for file in source::files(repo, crate_name)? {
+        for (file, source) in source::read_crate(repo, crate_name)? {
             // A program around a pure crate has arguments and an end; what it plays stays pure.
             if file.file_name().is_some_and(|name| name == "main.rs") {
                 continue;
             }
-            for name in source::read(repo, &file)?.names {
+            for name in source.names {
                 if let Some(reach) = reaches.iter().find(|reach| reach.matches(&name)) {
                     findings.push(Finding::new(
                         &file,
@@ -129,6 +131,8 @@ mod tests {
         let name = Name {
             line: 1,
             segments: path.split("::").map(str::to_owned).collect(),
+            imported: false,
+            depth: 0,
         };
         NOTHING
             .iter()

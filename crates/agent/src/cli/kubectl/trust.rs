@@ -3,14 +3,15 @@
 use std::{fs, sync::Arc};
 
 use anyhow::{Context as _, anyhow};
+use cheops_net::{Signatures, signatures_by};
 use rustls::{
-    ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
+    ClientConfig, DistinguishedName, RootCertStore, ServerConfig,
     client::{
         WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        danger::{ServerCertVerified, ServerCertVerifier},
         verify_server_name,
     },
-    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    crypto::{CryptoProvider, ring},
     server::{
         ParsedCertificate,
         danger::{ClientCertVerified, ClientCertVerifier},
@@ -51,7 +52,9 @@ pub(super) fn client(server: &Server) -> anyhow::Result<Arc<ClientConfig>> {
             .map_err(|error| anyhow!("the certificate authority cannot be used: {error}"))?;
         Arc::new(Authorities { given, inner })
     } else {
-        Arc::new(Anyone(provider()))
+        Arc::new(Anyone {
+            signatures: Signatures::default(),
+        })
     };
     let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()?
@@ -85,7 +88,7 @@ pub(super) fn server(server: &Server) -> anyhow::Result<(Arc<ServerConfig>, Stri
             let chain = certificates(certificate).context("the client certificate cannot be read")?;
             config.with_client_cert_verifier(Arc::new(Owner {
                 certificate: chain[0].clone(),
-                provider: provider(),
+                signatures: Signatures::default(),
             }))
         }
         None => config.with_no_client_auth(),
@@ -149,32 +152,14 @@ impl ServerCertVerifier for Authorities {
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.inner.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.inner.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.inner.supported_verify_schemes()
-    }
+    signatures_by!(inner);
 }
 
 /// `insecure-skip-tls-verify`.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct Anyone {
+    signatures: Signatures,
+}
 
 impl ServerCertVerifier for Anyone {
     fn verify_server_cert(
@@ -188,34 +173,14 @@ impl ServerCertVerifier for Anyone {
         Ok(ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+    signatures_by!(signatures);
 }
 
 /// Accepts one certificate and no other. Whether the caller's server trusts it is that server's to say.
 #[derive(Debug)]
 struct Owner {
     certificate: CertificateDer<'static>,
-    provider: Arc<CryptoProvider>,
+    signatures: Signatures,
 }
 
 impl ClientCertVerifier for Owner {
@@ -236,29 +201,5 @@ impl ClientCertVerifier for Owner {
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, cert, dss, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, cert, dss, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
-    }
+    signatures_by!(signatures);
 }

@@ -7,12 +7,9 @@ use cheops_node::model::{
 };
 use cheops_types::SiteName;
 
-use crate::cli::{ask::or_dash, conflicts, ops, output::columns};
+use crate::cli::{ask::or_dash, conflicts, ops, output::columns, pages};
 
 pub(super) fn list(list: &SetList) -> String {
-    if list.sets.is_empty() {
-        return "no replica sets".to_owned();
-    }
     let row = |set: &SetSummary| {
         vec![
             set.id.clone(),
@@ -40,11 +37,7 @@ pub(super) fn list(list: &SetList) -> String {
         "CONFLICTS",
         "META-ID",
     ];
-    let mut text = columns(&heading, &rows);
-    if list.next.is_some() {
-        text.push_str("there are more: --limit shows them\n");
-    }
-    text
+    pages::shown(list, "no replica sets", || columns(&heading, &rows))
 }
 
 pub(super) fn detail(detail: &SetDetail) -> String {

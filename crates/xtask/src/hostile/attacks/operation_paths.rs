@@ -88,7 +88,7 @@ fn is_asked(scene: &Scene<'_>, set: &MetaId, id: &OpId) -> Result<bool> {
         Ok(!matches!(row["state"].as_str(), Some("waiting" | "running")))
     })?;
     anyhow::ensure!(is_over, "nothing became of {row}");
-    let log = fs::read_to_string(scene.victim().dir.join("agent.log"))?;
+    let log = fs::read_to_string(scene.victim().dir().join("agent.log"))?;
     let of_set = format!("set={set} ");
     let is_refused = |line: &str| line.contains(&of_set) && line.contains(REFUSED);
     Ok(!log.lines().any(is_refused))

@@ -40,7 +40,7 @@ pub(super) fn play(scene: &Scene<'_>) -> Result<Verdict> {
         }
     }
     // It believes the CA of the mesh, so that it is the agent that refuses.
-    std::fs::copy(victim.dir.join("ca.pem"), other.join("ca.pem"))?;
+    std::fs::copy(victim.dir().join("ca.pem"), other.join("ca.pem"))?;
     let foreign = talk_with(&other, HOSTILE, victim, heartbeat).map(|(status, _)| status);
 
     let text = format!("GET {PEER_HEARTBEAT_PATH} HTTP/1.1\r\nHost: x\r\n\r\n");

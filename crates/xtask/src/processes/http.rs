@@ -17,23 +17,23 @@ const ANSWER_MAX: Duration = Duration::from_secs(8);
 /// An operator has more time: its lists are long.
 const ADMIN_MAX: Duration = Duration::from_secs(20);
 
-pub(super) struct Request<'a> {
-    pub(super) method: &'a str,
-    pub(super) path: &'a str,
-    pub(super) scope: Option<&'a str>,
+pub(crate) struct Request<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) scope: Option<&'a str>,
     /// Null for none.
-    pub(super) body: &'a Value,
+    pub(crate) body: &'a Value,
 }
 
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) receipt: Option<String>,
-    pub(super) body: Value,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) receipt: Option<String>,
+    pub(crate) body: Value,
 }
 
 /// Connects to a service. What fails here was certainly not sent.
-pub(super) fn connect(to: SocketAddr) -> Result<TcpStream> {
+pub(crate) fn connect(to: SocketAddr) -> Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&to, CONNECT_MAX)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(ANSWER_MAX))?;
@@ -42,13 +42,13 @@ pub(super) fn connect(to: SocketAddr) -> Result<TcpStream> {
 }
 
 /// Sends a request; an error says nothing about whether it executed.
-pub(super) fn send(mut stream: impl Read + Write, request: &Request<'_>) -> Result<Answer> {
+pub(crate) fn send(mut stream: impl Read + Write, request: &Request<'_>) -> Result<Answer> {
     stream.write_all(text(request).as_bytes())?;
     read(stream)
 }
 
 /// Reads something from an application.
-pub(super) fn get(from: SocketAddr, path: &str) -> Result<Value> {
+pub(crate) fn get(from: SocketAddr, path: &str) -> Result<Value> {
     good(send(connect(from)?, &reading(path))?, path)
 }
 

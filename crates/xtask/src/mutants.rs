@@ -19,6 +19,7 @@ use crate::repo::Repo;
 pub(crate) use table::check;
 
 #[derive(clap::Args)]
+#[allow(clippy::struct_excessive_bools)] // flags of a command line
 pub(crate) struct Args {
     /// Try this one alone; may be given more than once
     #[arg(long, value_name = "NAME")]
@@ -67,9 +68,10 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
     ensure!(rotten.is_empty(), "{} is out of date", table::TABLE);
     eprintln!("the engine as it is");
     let workshop = Workshop::open(repo, args.schedules, &args.except)?;
-    let killers = match args.afresh {
-        true => BTreeMap::new(),
-        false => report::last_killers(&repo.read(PAGE)?),
+    let killers = if args.afresh {
+        BTreeMap::new()
+    } else {
+        report::last_killers(&repo.read(PAGE)?)
     };
     let mut tried = Vec::new();
     for (at, mutant) in mutants.iter().enumerate() {

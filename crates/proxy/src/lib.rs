@@ -32,7 +32,7 @@ mod tunnel;
 mod view;
 mod world;
 
-pub use correlation::{Correlation, InvalidSaved, SavedWorkflow};
+pub use correlation::{Correlation, InvalidSaved, SavedScope};
 pub use counters::{Counted, Counters};
 pub use facts::{ExplainAsk, Explained, explain_request};
 pub use hands::{Hands, NoAnswer};

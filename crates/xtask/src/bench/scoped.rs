@@ -1,6 +1,6 @@
 //! Scoped load at full rate for as long as one likes: nothing may be refused, and memory must stay flat.
 //!
-//! A demo of one site is started. Connections of four addresses send reads, reads that call a second service, and
+//! A demo is started, and its first site gets all the load. Connections of four addresses send reads, reads that call a second service, and
 //! writes, one after the other, all with a scope: first with one, then with a hundred thousand different ones.
 
 use std::{
@@ -64,7 +64,7 @@ pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
         Some(path) => path.canonicalize()?,
         None => agent::build(repo, &args.profile)?,
     };
-    let demo = Demo::of(&program, 1, 0)?;
+    let demo = Demo::start(&program, 0)?;
     let mut holds = true;
     for scopes in SCOPES {
         let line = load(&demo, scopes, args)?;
@@ -84,8 +84,8 @@ pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
 }
 
 fn load(demo: &Demo, scopes: u64, args: &Args) -> Result<Line> {
-    let [agent] = &demo.agents[..] else {
-        bail!("the demo has not one site");
+    let Some(agent) = demo.agents.first() else {
+        bail!("the demo has no sites");
     };
     let counts = Counts::default();
     let resident = || Memory::of(agent.pid).map(|memory| memory.resident_bytes);

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn saved(number: u64) -> SavedScope {
-        format!("{number:013x} scope B: site{number}").parse().unwrap()
+        format!("{number:013x} scope 8 B: site{number}").parse().unwrap()
     }
 
     #[test]
@@ -211,11 +211,17 @@ mod tests {
         let mut journal = Journal::new(dir.path());
         journal.add(&[saved(1)]).unwrap();
         let text = fs::read_to_string(&journal.path).unwrap();
-        let cut = format!("{text}{}", &saved(2).to_string()[..20]);
-        fs::write(&journal.path, cut).unwrap();
-        let mut journal = Journal::new(dir.path());
-        journal.add(&[saved(3)]).unwrap();
-        assert_eq!(journal.read().unwrap(), [saved(1), saved(3)]);
+        let line = saved(2).to_string();
+        for length in 0..line.len() {
+            fs::write(&journal.path, format!("{text}{}", &line[..length])).unwrap();
+            let mut journal = Journal::new(dir.path());
+            journal.add(&[saved(3)]).unwrap();
+            assert_eq!(
+                journal.read().unwrap(),
+                [saved(1), saved(3)],
+                "cut after {length}"
+            );
+        }
     }
 
     #[test]

@@ -168,7 +168,7 @@ async fn what_goes_on_after_202_survives_a_killed_agent() {
     let synchronous = id(&shown).unwrap();
     let file = ids.mesh.site(1).data_dir().join("scopes");
     until("the scope is saved", || async {
-        fs::read_to_string(&file).is_ok_and(|text| text.contains(" scope A: site1, B: site2"))
+        fs::read_to_string(&file).is_ok_and(|text| text.contains(" A: site1, B: site2\n"))
     })
     .await;
 

@@ -46,7 +46,14 @@ impl fmt::Display for SavedScope {
         } else {
             PLAIN
         };
-        write!(f, "{:013x} {kind} {}", self.generation, self.scope)
+        // The length tells a line that was cut off: half a scope would be another one.
+        write!(
+            f,
+            "{:013x} {kind} {} {}",
+            self.generation,
+            self.scope.len(),
+            self.scope
+        )
     }
 }
 
@@ -55,7 +62,11 @@ impl FromStr for SavedScope {
 
     fn from_str(line: &str) -> Result<Self, InvalidSaved> {
         let (generation, rest) = line.split_once(' ').ok_or(InvalidSaved)?;
-        let (kind, scope) = rest.split_once(' ').ok_or(InvalidSaved)?;
+        let (kind, rest) = rest.split_once(' ').ok_or(InvalidSaved)?;
+        let (length, scope) = rest.split_once(' ').ok_or(InvalidSaved)?;
+        if length != scope.len().to_string() {
+            return Err(InvalidSaved);
+        }
         let is_inside_replica = match kind {
             PLAIN => false,
             INSIDE_REPLICA => true,

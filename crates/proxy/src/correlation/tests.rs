@@ -338,13 +338,18 @@ fn nonsense_is_no_saved_scope() {
         "x",
         generation,
         &format!("{generation} scope"),
-        &format!("{generation} other B: site1"),
-        &format!("{} scope B: site1", &generation[1..]),
-        &format!("+{} scope B: site1", &generation[1..]),
+        &format!("{generation} scope 8"),
+        &format!("{generation} other 8 B: site1"),
+        &format!("{} scope 8 B: site1", &generation[1..]),
+        &format!("+{} scope 8 B: site1", &generation[1..]),
+        &format!("{generation} scope 8 B: site"),
+        &format!("{generation} scope 8 B: site12"),
+        &format!("{generation} scope +8 B: site1"),
+        &format!("{generation} scope B: site1"),
     ] {
         assert_eq!(line.parse::<SavedScope>(), Err(InvalidSaved), "{line}");
     }
-    let unreadable: SavedScope = format!("{generation} scope B: site1 &").parse().unwrap();
+    let unreadable: SavedScope = format!("{generation} scope 10 B: site1 &").parse().unwrap();
     assert!(!table().restore(&unreadable, &Limits::default()));
 }
 

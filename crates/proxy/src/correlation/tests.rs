@@ -185,14 +185,8 @@ fn a_newcomer_finds_a_place_in_a_full_table() {
 #[test]
 fn who_has_all_of_his_in_use_is_refused_and_nobody_else() {
     let (table, limits) = (table(), room_for(64));
-    let mut under_way = Vec::new();
-    while let Some(workflow) = table.begin(
-        &carried(&format!("B: site{}", under_way.len())),
-        caller(10),
-        &limits,
-    ) {
-        under_way.push(workflow);
-    }
+    let begin = |number| table.begin(&carried(&format!("B: site{number}")), caller(10), &limits);
+    let mut under_way: Vec<Workflow> = (0..100).map_while(begin).collect();
     assert!((8..=32).contains(&under_way.len()), "{}", under_way.len());
     run(&table, "B: theirs", caller(20), &limits);
     // What he has already he may use again.

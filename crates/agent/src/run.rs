@@ -6,10 +6,10 @@ mod heartbeats;
 mod listeners;
 mod reload;
 mod replication;
+mod scopes;
 mod secrets;
 mod source;
 mod standing;
-mod workflows;
 mod world;
 
 use std::{path::Path, process::ExitCode, rc::Rc, sync::Arc};
@@ -35,8 +35,8 @@ use heartbeats::Heartbeats;
 use listeners::{Addresses, Listeners};
 use reload::{Reload, Reloader};
 use replication::Replication;
+use scopes::Scopes;
 use source::Agent;
-use workflows::Workflows;
 use world::WorldMaker;
 
 pub(crate) type Cores = Rc<Vec<CoreHandle<Arc<Tag>>>>;
@@ -67,7 +67,7 @@ async fn serve(config: Config, restored: bool, exit_with_stdin: bool) -> anyhow:
     let pulses = Pulses::new(table, distances.clone());
     let shared = Shared::new(world, distances, Correlation::new(keys), Arc::default());
     // Before a service can call: what it goes on with must be known by then.
-    let workflows = Workflows::restore(shared.clone(), &config.data_dir);
+    let scopes = Scopes::restore(shared.clone(), &config.data_dir);
 
     let clock = Clock::new();
     tokio::task::spawn_local(clock.clone().sweep());
@@ -99,7 +99,7 @@ async fn serve(config: Config, restored: bool, exit_with_stdin: bool) -> anyhow:
     }));
     tokio::task::spawn_local(reload_on_hangup(reloads)?);
     let (stop_keeping, keeping_stopped) = oneshot::channel();
-    let keeping = tokio::task::spawn_local(workflows.keep(keeping_stopped));
+    let keeping = tokio::task::spawn_local(scopes.keep(keeping_stopped));
     announce(&config.load(), &listeners.addresses());
 
     let mut reloader = Reloader {

@@ -20,6 +20,15 @@ impl Client {
             }
         }
     }
+
+    /// A number that no other one has.
+    pub fn number(self) -> u64 {
+        match self.0 {
+            // No network of IPv6 begins with 31 zeros and goes on.
+            IpAddr::V4(address) => 1 << 32 | u64::from(u32::from(address)),
+            IpAddr::V6(network) => (u128::from(network) >> 64) as u64,
+        }
+    }
 }
 
 /// A block of addresses, as `192.0.2.0/24`; a single one without the `/`.

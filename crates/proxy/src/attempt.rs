@@ -105,7 +105,13 @@ impl Job {
     /// Puts the workflow's key where the application passes it on.
     pub(crate) fn enter_workflow(&self, head: &mut request::Parts) -> Result<(), Problem> {
         if let Some(workflow) = self.workflow()? {
-            carry::write(&mut head.headers, workflow, self.core.world.profile.correlation());
+            let carriers = self.core.world.profile.correlation();
+            carry::write(
+                &mut head.headers,
+                workflow,
+                carriers,
+                &self.core.shared.correlation,
+            );
         }
         Ok(())
     }

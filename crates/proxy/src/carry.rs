@@ -1,10 +1,13 @@
 //! Putting a workflow's key where the application passes it on, and finding it again.
 
 use cheops_glue::Carrier;
-use cheops_types::headers;
+use cheops_types::{Limits, headers};
 use http::{HeaderMap, HeaderName, HeaderValue, header::AsHeaderName};
 
-use crate::correlation::{Correlation, Workflow};
+use crate::{
+    KeyMaker,
+    correlation::{Correlation, Found, Workflow},
+};
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
@@ -12,6 +15,8 @@ const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
 const SCOPE: HeaderName = HeaderName::from_static(headers::SCOPE);
 /// The member of `tracestate` and `baggage` that holds a key.
 const KEY_MEMBER: &str = "cheops";
+/// Between a member's key and the sealed scope.
+const SEALED: char = '.';
 /// The member of `tracestate` that names the trace of the caller, which the key replaced.
 const LINK_MEMBER: &str = "cheops-link";
 
@@ -50,7 +55,12 @@ fn hex(text: &str, digits: usize) -> Option<u128> {
 }
 
 /// Writes a workflow's key and scope into every header that the application may pass on.
-pub(crate) fn write(headers: &mut HeaderMap, workflow: &Workflow, carriers: &[Carrier]) {
+pub(crate) fn write(
+    headers: &mut HeaderMap,
+    workflow: &Workflow,
+    carriers: &[Carrier],
+    correlation: &Correlation,
+) {
     headers.remove(SCOPE);
     for carrier in carriers {
         match carrier {
@@ -61,16 +71,26 @@ pub(crate) fn write(headers: &mut HeaderMap, workflow: &Workflow, carriers: &[Ca
             }
             Carrier::Traceparent => write_trace(headers, workflow.key),
             Carrier::Tracestate => {
-                put_member(headers, TRACESTATE, KEY_MEMBER, &format!("{:032x}", workflow.key));
+                write_member(headers, TRACESTATE, workflow, correlation);
                 // Without a parent the state would be ignored.
                 if !headers.contains_key(TRACEPARENT) {
                     write_trace(headers, workflow.key);
                 }
             }
-            Carrier::Baggage => put_member(headers, BAGGAGE, KEY_MEMBER, &format!("{:032x}", workflow.key)),
+            Carrier::Baggage => write_member(headers, BAGGAGE, workflow, correlation),
             Carrier::Header { name, format } => write_header(headers, name, format.write(workflow.key)),
         }
     }
+}
+
+/// The key, and the scope itself where there is room for it: that is still known when the key no longer finds it.
+fn write_member(headers: &mut HeaderMap, name: HeaderName, workflow: &Workflow, correlation: &Correlation) {
+    let mut value = format!("{:032x}", workflow.key);
+    if let Some(sealed) = correlation.seal(workflow) {
+        value.push(SEALED);
+        value.push_str(&sealed);
+    }
+    put_member(headers, name, KEY_MEMBER, &value);
 }
 
 /// The key becomes the request's id. One that the caller chose would be another workflow's too if the caller
@@ -127,43 +147,70 @@ fn members<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item 
         .filter(|member| !member.is_empty())
 }
 
-/// The first key of ours that a request carries, by the glue's order.
-pub(crate) fn find_key(headers: &HeaderMap, carriers: &[Carrier], correlation: &Correlation) -> Option<u128> {
-    carriers
-        .iter()
-        .filter_map(|carrier| read_key(headers, carrier))
-        .find(|key| correlation.is_ours(*key))
+/// What a request carries of a workflow: the first that is known, by the glue's order.
+///
+/// An id of somebody else's is no key. A member `cheops` that is not as an agent wrote it is a lost one: nobody else
+/// has such a member.
+pub(crate) fn find_workflow(
+    headers: &HeaderMap,
+    carriers: &[Carrier],
+    correlation: &Correlation,
+    limits: &Limits,
+) -> Found {
+    let mut found = Found::Foreign;
+    for carrier in carriers {
+        let here = match carrier {
+            Carrier::ScopeHeader => Found::Foreign,
+            Carrier::Tracestate => find_member(headers, &TRACESTATE, correlation, limits),
+            Carrier::Baggage => find_member(headers, &BAGGAGE, correlation, limits),
+            Carrier::Traceparent => headers
+                .get(TRACEPARENT)
+                .and_then(Trace::parse)
+                .map_or(Found::Foreign, |trace| correlation.find(trace.id, limits)),
+            Carrier::Header { name, format } => headers
+                .get(name.as_str())
+                .and_then(|value| format.read(value.to_str().ok()?))
+                .map_or(Found::Foreign, |key| correlation.find(key, limits)),
+        };
+        match here {
+            Found::Known(_) => return here,
+            Found::Lost => found = here,
+            Found::Foreign => {}
+        }
+    }
+    found
 }
 
-fn read_key(headers: &HeaderMap, carrier: &Carrier) -> Option<u128> {
-    let member_key = |name: &HeaderName| {
-        members(headers, name).find_map(|member| {
-            let (member, value) = member.split_once('=')?;
-            if member.trim() == KEY_MEMBER {
-                hex(value.split(';').next()?.trim(), 32)
-            } else {
-                None
-            }
-        })
+fn find_member(headers: &HeaderMap, name: &HeaderName, correlation: &Correlation, limits: &Limits) -> Found {
+    if !headers.contains_key(name) {
+        return Found::Foreign;
+    }
+    let value = members(headers, name).find_map(|member| {
+        let (member, value) = member.split_once('=')?;
+        (member.trim() == KEY_MEMBER).then(|| value.split(';').next().unwrap_or_default().trim())
+    });
+    let Some(value) = value else {
+        return Found::Foreign;
     };
-    match carrier {
-        Carrier::ScopeHeader => None,
-        Carrier::Traceparent => headers
-            .get(TRACEPARENT)
-            .and_then(Trace::parse)
-            .map(|trace| trace.id),
-        Carrier::Tracestate => member_key(&TRACESTATE),
-        Carrier::Baggage => member_key(&BAGGAGE),
-        Carrier::Header { name, format } => headers
-            .get(name.as_str())
-            .and_then(|value| value.to_str().ok())
-            .and_then(|text| format.read(text)),
+    let (key, sealed) = match value.split_once(SEALED) {
+        Some((key, sealed)) => (key, Some(sealed)),
+        None => (value, None),
+    };
+    let Some(key) = hex(key, 32) else {
+        return Found::Lost;
+    };
+    match correlation.find(key, limits) {
+        Found::Known(workflow) => Found::Known(workflow),
+        Found::Lost => sealed
+            .and_then(|sealed| correlation.unseal(key, sealed, limits))
+            .map_or(Found::Lost, Found::Known),
+        Found::Foreign => Found::Lost,
     }
 }
 
 /// Takes keys of ours off a request of a user or a peer, who cannot have got one honestly. Every value
 /// is looked at: an application may read another one than this agent would.
-pub(crate) fn strip_keys(headers: &mut HeaderMap, carriers: &[Carrier], correlation: &Correlation) {
+pub(crate) fn strip_keys(headers: &mut HeaderMap, carriers: &[Carrier], keys: &KeyMaker) {
     for carrier in carriers {
         match carrier {
             Carrier::ScopeHeader => {}
@@ -171,13 +218,13 @@ pub(crate) fn strip_keys(headers: &mut HeaderMap, carriers: &[Carrier], correlat
             Carrier::Baggage => strip_member(headers, BAGGAGE),
             Carrier::Traceparent => {
                 let id = |value: &HeaderValue| Trace::parse(value).map(|trace| trace.id);
-                strip_header(headers, &TRACEPARENT, correlation, id);
+                strip_header(headers, &TRACEPARENT, keys, id);
             }
             Carrier::Header { name, format } => {
                 // Most requests have none; to compare the names is cheaper than to look one up by its text.
                 if headers.keys().any(|header| header.as_str() == name) {
                     let key = |value: &HeaderValue| format.read(value.to_str().ok()?);
-                    strip_header(headers, name.as_str(), correlation, key);
+                    strip_header(headers, name.as_str(), keys, key);
                 }
             }
         }
@@ -187,10 +234,10 @@ pub(crate) fn strip_keys(headers: &mut HeaderMap, carriers: &[Carrier], correlat
 fn strip_header(
     headers: &mut HeaderMap,
     name: impl AsHeaderName + Copy,
-    correlation: &Correlation,
+    keys: &KeyMaker,
     key: impl Fn(&HeaderValue) -> Option<u128>,
 ) {
-    let is_ours = |value| key(value).is_some_and(|key| correlation.is_ours(key));
+    let is_ours = |value| key(value).is_some_and(|key| keys.is_ours(key));
     if headers.get_all(name).iter().any(is_ours) {
         headers.remove(name);
     }
@@ -221,97 +268,4 @@ fn strip_member(headers: &mut HeaderMap, name: HeaderName) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use cheops_glue::KeyFormat;
-    use cheops_scope::{ParseLimits, parse};
-
-    use super::*;
-    use crate::{
-        KeyMaker,
-        correlation::{Carried, Lasting},
-    };
-
-    fn begin(correlation: &Correlation, text: &str) -> Arc<Workflow> {
-        let scope = parse(
-            text,
-            &ParseLimits {
-                max_bytes: 100,
-                max_depth: 4,
-            },
-        )
-        .unwrap();
-        correlation
-            .begin(Carried::new(scope), Lasting::Write, 10)
-            .unwrap()
-    }
-
-    #[test]
-    fn the_callers_trace_is_replaced_and_linked() {
-        let correlation = Correlation::new(KeyMaker::new(&[1; 16], &[2; 16]));
-        let workflow = begin(&correlation, "B: site2");
-        let mut headers = HeaderMap::new();
-        let callers = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        headers.insert(TRACEPARENT, HeaderValue::from_static(callers));
-        headers.insert(TRACESTATE, HeaderValue::from_static("other=1"));
-        write(&mut headers, &workflow, &[Carrier::Traceparent]);
-        let written = headers[TRACEPARENT].to_str().unwrap();
-        assert_eq!(written, format!("00-{:032x}-b7ad6b7169203331-01", workflow.key));
-        assert_eq!(
-            headers[TRACESTATE],
-            "cheops-link=0af7651916cd43dd8448eb211c80319c,other=1"
-        );
-        assert_eq!(
-            find_key(&headers, &[Carrier::Traceparent], &correlation),
-            Some(workflow.key)
-        );
-    }
-
-    #[test]
-    fn a_foreign_key_is_no_key_and_ours_is_taken_off_users() {
-        let correlation = Correlation::new(KeyMaker::new(&[1; 16], &[2; 16]));
-        let carriers = [Carrier::Tracestate, Carrier::Traceparent, Carrier::Baggage];
-        let mut headers = HeaderMap::new();
-        headers.insert(
-            TRACEPARENT,
-            HeaderValue::from_static("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
-        );
-        assert_eq!(find_key(&headers, &carriers, &correlation), None);
-        strip_keys(&mut headers, &carriers, &correlation);
-        assert!(headers.contains_key(TRACEPARENT));
-        write(&mut headers, &begin(&correlation, "B: site2"), &carriers);
-        let key = headers[TRACEPARENT].clone();
-        strip_keys(&mut headers, &carriers, &correlation);
-        assert_eq!(find_key(&headers, &carriers, &correlation), None);
-        // Not the first value, and not the only member.
-        headers.insert(
-            TRACEPARENT,
-            HeaderValue::from_static("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
-        );
-        headers.append(TRACEPARENT, key);
-        headers.insert(TRACESTATE, HeaderValue::from_static("a=1,cheops=0,b=2,cheops=1"));
-        strip_keys(&mut headers, &carriers, &correlation);
-        assert!(!headers.contains_key(TRACEPARENT));
-        assert_eq!(headers[TRACESTATE], "a=1,b=2");
-    }
-
-    #[test]
-    fn an_id_of_ours_is_taken_off_users_in_every_value() {
-        let correlation = Correlation::new(KeyMaker::new(&[1; 16], &[2; 16]));
-        let format = KeyFormat::default();
-        let ours = format.write(begin(&correlation, "B: site2").key);
-        let carriers = [Carrier::Header {
-            name: "x-request-id".to_owned(),
-            format,
-        }];
-        let foreign = HeaderValue::from_static("0af76519-16cd-43dd-8448-eb211c80319c");
-        let mut headers = HeaderMap::new();
-        headers.insert("x-request-id", foreign);
-        strip_keys(&mut headers, &carriers, &correlation);
-        assert!(headers.contains_key("x-request-id"));
-        headers.append("x-request-id", HeaderValue::try_from(ours).unwrap());
-        strip_keys(&mut headers, &carriers, &correlation);
-        assert!(!headers.contains_key("x-request-id"));
-    }
-}
+mod tests;

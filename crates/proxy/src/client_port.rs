@@ -94,10 +94,10 @@ fn find_flow(
             Ok(None)
         };
     }
-    let workflow = match carry::find_key(headers, carriers, correlation).map(|key| correlation.find(key)) {
-        Some(Found::Known(workflow)) => Some(workflow),
-        Some(Found::Lost) if !facts.scope => return Err(lost()),
-        Some(Found::Lost | Found::Foreign) | None => None,
+    let workflow = match carry::find_workflow(headers, carriers, correlation, core.limits()) {
+        Found::Known(workflow) => Some(workflow),
+        Found::Lost if !facts.scope => return Err(lost()),
+        Found::Lost | Found::Foreign => None,
     };
     if !facts.scope {
         return Ok(workflow.map(Flow::Joins));
@@ -113,8 +113,7 @@ fn find_flow(
 
 /// A user's own keys say nothing; one of ours would lead into somebody else's workflow.
 fn strip_users_keys(core: &Core, role: Role, headers: &mut HeaderMap, facts: Facts) {
-    let (carriers, correlation) = (core.world.profile.correlation(), &core.shared.correlation);
-    // Keys of before a restart are recognised too, so an empty table does not mean that there is none.
+    let carriers = core.world.profile.correlation();
     let may_be_elsewhere = || {
         let is_trace = |carrier: &Carrier| {
             matches!(
@@ -124,15 +123,15 @@ fn strip_users_keys(core: &Core, role: Role, headers: &mut HeaderMap, facts: Fac
         };
         !carriers.iter().all(is_trace)
     };
-    if role == Role::Public && (facts.trace || !correlation.is_empty() || may_be_elsewhere()) {
-        carry::strip_keys(headers, carriers, correlation);
+    if role == Role::Public && (facts.trace || may_be_elsewhere()) {
+        carry::strip_keys(headers, carriers, core.shared.correlation.keys());
     }
 }
 
 fn lost() -> Problem {
     Problem::new(
         Code::CorrelationLost,
-        "the call belongs to a scoped workflow that this agent no longer knows (it restarted, or the workflow was idle for too long); start the workflow again",
+        "the call belongs to a scoped workflow whose scope this agent no longer knows (it restarted, or other scopes took its place), or its `cheops` member was changed on the way; start the workflow again",
     )
 }
 

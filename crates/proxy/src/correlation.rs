@@ -1,29 +1,35 @@
-//! Which scope belongs to which workflow: a bounded table from minted keys to scopes.
+//! Which scope belongs to which workflow. A key says it: nothing is kept for a workflow that is answered.
 
 mod credentials;
+mod held;
+mod ledger;
 mod saved;
+mod scopes;
+mod sealed;
 #[cfg(test)]
 mod tests;
+mod under_way;
 mod workflow;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Instant,
 };
 
-use cheops_types::{Limit, Limits};
+use cheops_types::{Limit, Limits, ServiceName, Visit};
 use tokio::sync::Notify;
 
 use crate::KeyMaker;
-use credentials::Credentials;
-pub use saved::{InvalidSaved, SavedWorkflow};
-pub(crate) use workflow::{Carried, Lasting, Workflow};
-
-const SHARDS: usize = 16;
+use credentials::{Began, Credentials};
+pub(crate) use held::Owner;
+pub use saved::{InvalidSaved, SavedScope};
+use scopes::{Entering, Known, Scopes};
+use under_way::UnderWay;
+pub(crate) use workflow::{Carried, Workflow};
 
 /// What a key says.
 pub(crate) enum Found {
@@ -31,21 +37,42 @@ pub(crate) enum Found {
     Foreign,
     /// Minted here, but its scope is gone.
     Lost,
-    Known(Arc<Workflow>),
+    Known(Workflow),
 }
 
-/// The table, shared by all cores.
+/// Calls to a service that are about a credential.
+#[derive(Clone, Copy)]
+pub(crate) struct About<'a> {
+    pub(crate) service: &'a ServiceName,
+    pub(crate) credential: &'a [u8],
+    /// Whether the workflow began with a read.
+    pub(crate) is_read: bool,
+}
+
+/// What became of the request that begins a workflow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Happened {
+    Begins,
+    /// It is answered.
+    Ends,
+    /// It is answered, and the service goes on.
+    GoesOn,
+    /// No service has seen it.
+    NotExecuted,
+}
+
+/// The scopes of workflows, shared by all cores.
 ///
-/// A workflow is forgotten when nobody used it for as long as its kind lasts, and not while a request of it
-/// is under way. Those that go on behind the answer outlive the process: whoever runs it saves what
-/// [`Correlation::unsaved`] tells and gives it back with [`Correlation::restore`].
+/// A scope is remembered until its caller's share is needed for others, and not forgotten while a request with it
+/// is under way or a workflow with it goes on behind the answer. Such scopes outlive the process: whoever runs
+/// it saves what [`Correlation::unsaved`] tells and gives it back with [`Correlation::restore`].
 pub struct Correlation {
     keys: KeyMaker,
-    shards: [Mutex<HashMap<u128, Arc<Workflow>>>; SHARDS],
-    len: AtomicUsize,
+    scopes: Scopes,
+    under_way: UnderWay,
     credentials: Credentials,
-    /// Keys of workflows in the table that are to be saved.
-    unsaved: Mutex<HashSet<u128>>,
+    /// Scopes that are to be saved, by generation.
+    unsaved: Mutex<HashSet<u64>>,
     has_unsaved: Notify,
     /// Whether a service has brought a scope with a call: then nobody can say of such a call to which workflow it belongs.
     passes_scopes: AtomicBool,
@@ -56,8 +83,8 @@ impl Correlation {
     pub fn new(keys: KeyMaker) -> Self {
         Self {
             keys,
-            shards: Default::default(),
-            len: AtomicUsize::new(0),
+            scopes: Scopes::default(),
+            under_way: UnderWay::default(),
             credentials: Credentials::default(),
             unsaved: Mutex::default(),
             has_unsaved: Notify::new(),
@@ -75,130 +102,186 @@ impl Correlation {
         self.passes_scopes.load(Ordering::Relaxed)
     }
 
-    /// A name for one attempt to make something, which nobody else has.
-    pub(crate) fn mint_attempt(&self) -> String {
-        format!("{:032x}", self.keys.mint())
+    pub(crate) fn keys(&self) -> &KeyMaker {
+        &self.keys
     }
 
+    /// A name for one attempt to make something, which nobody else has.
+    pub(crate) fn mint_attempt(&self) -> String {
+        format!("{:032x}", self.keys.attempt())
+    }
+
+    /// How many scopes are known.
     pub fn len(&self) -> usize {
-        self.len.load(Ordering::Relaxed)
+        self.scopes.len()
     }
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    pub(crate) fn is_ours(&self, key: u128) -> bool {
-        self.keys.is_ours(key)
-    }
+    // === workflows ===
 
-    /// Remembers a scope under a new key; `None` when the table is full.
-    pub(crate) fn begin(&self, carried: Arc<Carried>, lasting: Lasting, max: usize) -> Option<Arc<Workflow>> {
-        self.insert(self.keys.mint(), carried, lasting, max)
-    }
-
-    fn insert(
-        &self,
-        key: u128,
-        carried: Arc<Carried>,
-        lasting: Lasting,
-        max: usize,
-    ) -> Option<Arc<Workflow>> {
-        if self.len.fetch_add(1, Ordering::Relaxed) >= max {
-            self.len.fetch_sub(1, Ordering::Relaxed);
-            Limit::Correlation.hit();
+    /// Begins a workflow; `None` when its caller has used up his share for scopes. It must be ended.
+    pub(crate) fn begin(&self, carried: &Arc<Carried>, owner: Owner, limits: &Limits) -> Option<Workflow> {
+        let number = self.keys.next_number();
+        let generation = self
+            .keys
+            .generation(number, carried.inside_replica, &carried.text);
+        let known = self.scopes.find_for(generation, carried, owner);
+        let Some(known) = known.or_else(|| self.enter(generation, carried, owner, limits)) else {
+            Limit::CorrelationScopes.hit();
             return None;
-        }
-        let workflow = Arc::new(Workflow::new(key, carried, lasting, self.now_ms()));
-        if lock(self.shard(key)).insert(key, workflow.clone()).is_some() {
-            self.len.fetch_sub(1, Ordering::Relaxed);
-        }
-        Some(workflow)
+        };
+        let key = self.keys.mint(generation, number);
+        self.under_way.begin(key);
+        Some(Workflow {
+            key,
+            carried: carried.clone(),
+            known: Some(known),
+        })
     }
 
-    /// Finds the workflow of a key and renews it.
-    pub(crate) fn find(&self, key: u128) -> Found {
-        if !self.keys.is_ours(key) {
+    fn enter(
+        &self,
+        generation: u64,
+        carried: &Arc<Carried>,
+        owner: Owner,
+        limits: &Limits,
+    ) -> Option<held::InUse<Known>> {
+        let known = Known {
+            generation,
+            carried: carried.clone(),
+        };
+        let entering = Entering {
+            owner: if carried.inside_replica {
+                Owner::COMMON
+            } else {
+                owner
+            },
+            max_bytes: Scopes::max_bytes(carried, limits.correlation_scopes_max_bytes),
+            now_ms: self.now_ms(),
+        };
+        self.scopes.enter(known, entering)
+    }
+
+    /// Finds the workflow of a key.
+    pub(crate) fn find(&self, key: u128, limits: &Limits) -> Found {
+        let Some(generation) = self.keys.open(key) else {
             return Found::Foreign;
+        };
+        let Some(known) = self.scopes.find(generation) else {
+            return Found::Lost;
+        };
+        if known.was_kept() {
+            // It goes on.
+            known.keep(self.async_until_ms(limits));
         }
-        match lock(self.shard(key)).get(&key) {
-            Some(workflow) => {
-                workflow.renew(self.now_ms());
-                Found::Known(workflow.clone())
-            }
-            None => Found::Lost,
-        }
+        Found::Known(Workflow {
+            key,
+            carried: known.value.carried.clone(),
+            known: Some(known),
+        })
     }
 
-    /// Counts the time until a workflow is forgotten from now on.
-    pub(crate) fn renew(&self, workflow: &Workflow) {
-        workflow.renew(self.now_ms());
-    }
-
-    /// Notes that a workflow goes on behind its answer.
-    pub(crate) fn goes_on(&self, workflow: &Workflow) {
-        workflow.renew(self.now_ms());
-        if !workflow.becomes_asynchronous() {
-            return;
-        }
-        // Under the shard's lock: what is no longer in the table must not wait to be saved.
-        let shard = lock(self.shard(workflow.key));
-        if shard.contains_key(&workflow.key) {
-            lock(&self.unsaved).insert(workflow.key);
+    /// Notes that a workflow goes on behind its answer: its scope is kept, and saved.
+    pub(crate) fn goes_on(&self, workflow: &Workflow, limits: &Limits) {
+        let Some(known) = &workflow.known else { return };
+        let was_until_ms = known.keep(self.async_until_ms(limits));
+        if was_until_ms <= self.now_ms() {
+            lock(&self.unsaved).insert(known.value.generation);
             self.has_unsaved.notify_one();
         }
     }
 
-    /// Forgets one workflow.
-    pub(crate) fn end(&self, key: u128) {
-        let mut shard = lock(self.shard(key));
-        if shard.remove(&key).is_some() {
-            self.len.fetch_sub(1, Ordering::Relaxed);
-            lock(&self.unsaved).remove(&key);
-        }
+    /// Notes sites that a call of a workflow reached, for the request that began it.
+    pub(crate) fn note(&self, workflow: &Workflow, visits: impl IntoIterator<Item = Visit>) {
+        self.under_way.note(workflow.key, visits);
     }
 
-    /// Forgets workflows that nobody used for as long as their kind lasts.
-    pub fn expire(&self, limits: &Limits) {
+    /// The request that began a workflow is answered: what its later calls have reached.
+    pub(crate) fn end(&self, workflow: &Workflow) -> Vec<Visit> {
+        self.under_way.end(workflow.key)
+    }
+
+    /// Forgets what is over.
+    pub fn expire(&self) {
         let now_ms = self.now_ms();
-        for shard in &self.shards {
-            let mut shard = lock(shard);
-            let before = shard.len();
-            shard.retain(|key, workflow| {
-                // The table has one of the references, every request under way another.
-                let stays = Arc::strong_count(workflow) > 1 || !workflow.is_idle(now_ms, limits);
-                if !stays {
-                    lock(&self.unsaved).remove(key);
-                }
-                stays
-            });
-            self.len.fetch_sub(before - shard.len(), Ordering::Relaxed);
+        self.scopes.release_kept(now_ms);
+        self.credentials.expire(now_ms);
+    }
+
+    fn async_until_ms(&self, limits: &Limits) -> u64 {
+        let idle_ms = limits.correlation_async_idle_s.saturating_mul(1000);
+        self.now_ms().saturating_add(idle_ms)
+    }
+
+    // === the scope itself, in carriers that have room for it ===
+
+    /// The scope of a workflow, as nobody else can write it beside the key; none where it is too long.
+    pub(crate) fn seal(&self, workflow: &Workflow) -> Option<String> {
+        let Workflow { key, carried, .. } = workflow;
+        let seal = self.keys.seal(*key, carried.inside_replica, &carried.text);
+        sealed::write(carried, seal)
+    }
+
+    pub(crate) fn unseal(&self, key: u128, sealed: &str, limits: &Limits) -> Option<Workflow> {
+        let (seal, inside_replica, text) = sealed::read(sealed)?;
+        if self.keys.seal(key, inside_replica, &text) != seal {
+            return None;
         }
-        self.credentials.tidy();
+        let carried = Carried::read_again(&text, inside_replica, limits)?;
+        let known = None;
+        Some(Workflow { key, carried, known })
     }
 
     // === by credential ===
 
     /// Notes that a workflow began with a credential, for calls to `service` that are about it.
-    pub(crate) fn note_credential(&self, service: &str, credential: &[u8], workflow: &Arc<Workflow>) {
-        let fingerprint = self.keys.fingerprint(credential);
-        self.credentials.note(service, fingerprint, workflow);
+    pub(crate) fn note_credential(
+        &self,
+        about: About<'_>,
+        workflow: &Workflow,
+        owner: Owner,
+        limits: &Limits,
+        happened: Happened,
+    ) {
+        let fingerprint = self.keys.credential(about.credential);
+        let lasts_s = match happened {
+            Happened::NotExecuted => {
+                self.credentials.take_back(about.service, fingerprint, workflow);
+                return;
+            }
+            Happened::GoesOn => limits.correlation_async_idle_s,
+            Happened::Begins | Happened::Ends if about.is_read => limits.correlation_credential_read_s,
+            Happened::Begins | Happened::Ends => limits.correlation_credential_s,
+        };
+        let began = Began {
+            service: about.service,
+            fingerprint,
+            workflow,
+            owner,
+            now_ms: self.now_ms(),
+            lasts_ms: lasts_s.saturating_mul(1000),
+            max_bytes: limits.correlation_credentials_max_bytes,
+        };
+        self.credentials.note(began, happened != Happened::Begins);
     }
 
-    /// The workflows that began with a credential and whose scopes say where `service` is: for each
-    /// place, the one that began last. They are not renewed: whoever else uses the credential would keep
-    /// them.
-    pub(crate) fn find_by_credential(&self, service: &str, credential: &[u8]) -> Vec<Arc<Workflow>> {
+    /// The workflows that began with a credential and whose scopes say where `service` is: for each place, the
+    /// one that began last, with what its scope says of the service.
+    pub(crate) fn find_by_credential(&self, service: &str, credential: &[u8]) -> Vec<Workflow> {
         if self.credentials.is_empty() {
             return Vec::new();
         }
-        self.credentials.find(service, self.keys.fingerprint(credential))
+        let fingerprint = self.keys.credential(credential);
+        self.credentials.find(service, fingerprint, self.now_ms())
     }
 
     // === what outlives the process ===
 
     /// Waits until there is something to save, and takes it.
-    pub async fn unsaved(&self) -> Vec<SavedWorkflow> {
+    pub async fn unsaved(&self) -> Vec<SavedScope> {
         loop {
             let saved = self.take_unsaved();
             if !saved.is_empty() {
@@ -209,35 +292,37 @@ impl Correlation {
     }
 
     /// What was not taken yet.
-    pub fn take_unsaved(&self) -> Vec<SavedWorkflow> {
-        let keys = std::mem::take(&mut *lock(&self.unsaved));
-        let workflow = |key: u128| lock(self.shard(key)).get(&key).map(|found| found.to_saved());
-        keys.into_iter().filter_map(workflow).collect()
+    pub fn take_unsaved(&self) -> Vec<SavedScope> {
+        let generations = std::mem::take(&mut *lock(&self.unsaved));
+        let saved = |generation| self.scopes.find(generation).map(|known| known.value.to_saved());
+        generations.into_iter().filter_map(saved).collect()
     }
 
     /// Everything that is to outlive the process, taken before or not.
-    pub fn to_be_kept(&self) -> Vec<SavedWorkflow> {
+    pub fn to_be_kept(&self) -> Vec<SavedScope> {
+        let now_ms = self.now_ms();
         let mut kept = Vec::new();
-        for shard in &self.shards {
-            let shard = lock(shard);
-            let asynchronous = shard.values().filter(|workflow| workflow.is_asynchronous());
-            kept.extend(asynchronous.map(|workflow| workflow.to_saved()));
-        }
+        self.scopes.for_each(|known| {
+            if known.is_kept(now_ms) {
+                kept.push(known.value.to_saved());
+            }
+        });
         kept
     }
 
-    /// Remembers a workflow of before; false when it is none of this site's or the table is full.
-    pub fn restore(&self, saved: &SavedWorkflow, limits: &Limits) -> bool {
-        let Some(carried) = saved.carried(limits).filter(|_| self.keys.is_ours(saved.key)) else {
+    /// Remembers a scope of before; false when there is no room for it.
+    pub fn restore(&self, saved: &SavedScope, limits: &Limits) -> bool {
+        let Some(carried) = saved.carried(limits) else {
             return false;
         };
-        let max = limits.correlation_max;
-        self.insert(saved.key, carried, Lasting::Asynchronous, max)
-            .is_some()
-    }
-
-    fn shard(&self, key: u128) -> &Mutex<HashMap<u128, Arc<Workflow>>> {
-        &self.shards[(key >> 64) as usize % SHARDS]
+        let known = self
+            .scopes
+            .find_for(saved.generation, &carried, Owner::COMMON)
+            .or_else(|| self.enter(saved.generation, &carried, Owner::COMMON, limits));
+        if let Some(known) = &known {
+            known.keep(self.async_until_ms(limits));
+        }
+        known.is_some()
     }
 
     fn now_ms(&self) -> u64 {

@@ -158,9 +158,5 @@ fn flow(core: &Core, text: &str) -> Result<Flow, Problem> {
         read(text, &limits.for_printed(), None).map_err(|diagnostics| diagnostics.to_problem(text))?;
     let view = WorldView::new(&core.world, core.shared.distances.load_full());
     let scope = scope::inside_replica(&scope, &view);
-    Ok(Flow::Begins(Arc::new(Carried {
-        text: scope.to_string(),
-        scope,
-        inside_replica: true,
-    })))
+    Ok(Flow::Begins(Carried::of(scope, true)))
 }

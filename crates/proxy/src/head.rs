@@ -31,6 +31,7 @@ pub(crate) struct Facts {
     pub(crate) explain: bool,
     pub(crate) via: bool,
     pub(crate) upgrade: bool,
+    /// A trace of its caller.
     pub(crate) trace: bool,
     /// A length, of which there must be one.
     pub(crate) length: bool,
@@ -73,7 +74,9 @@ impl Facts {
                 self.scope |= name == headers::SCOPE;
                 self.internal |= is_internal(name);
             }
-            [b't', b'r', b'a', b'c', b'e', ..] => self.trace |= name == "traceparent",
+            [b't', b'r', b'a', b'c', b'e', ..] => {
+                self.trace |= name == "traceparent" || name == "tracestate";
+            }
             [b'c', b'h', ..] => {
                 self.receipt |= name == headers::RECEIPT;
                 self.explain |= name == headers::EXPLAIN;

@@ -12,11 +12,15 @@ use cheops_glue::ListShape;
 use cheops_net::Client;
 use cheops_plan::Concern;
 use cheops_types::{Code, Limit, Outcome, Problem, Receipt, ServiceName, SiteName, VerbClass, Visit};
-use http::request;
+use http::{
+    HeaderName,
+    header::{AUTHORIZATION, COOKIE},
+    request,
+};
 
 use crate::{
     core::Core,
-    correlation::{Carried, Lasting, Workflow},
+    correlation::{About, Carried, Happened, Owner, Workflow},
     head,
     service::Service,
 };
@@ -26,6 +30,10 @@ pub(crate) use cheops_plan::Caller;
 /// The statuses of answers behind which the service goes on.
 const ACCEPTED: u16 = 202;
 const SWITCHED: u16 = 101;
+/// The headers of which one tells callers of one address apart.
+const CREDENTIALS: [HeaderName; 3] = [AUTHORIZATION, HeaderName::from_static("x-auth-token"), COOKIE];
+/// As much of a credential's end as tells it from others.
+const CREDENTIAL_END_BYTES: usize = 32;
 
 /// The workflow that a request belongs to.
 pub(crate) enum Flow {
@@ -34,7 +42,19 @@ pub(crate) enum Flow {
     /// The request brought a scope of its own: it begins a workflow where it is handed to a service.
     Begins(Arc<Carried>),
     /// A service's own call within a workflow.
-    Joins(Arc<Workflow>),
+    Joins(Workflow),
+}
+
+/// The workflow that a request has begun, until it is answered or given up.
+struct Begun {
+    core: Rc<Core>,
+    workflow: Workflow,
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.core.shared.correlation.end(&self.workflow);
+    }
 }
 
 pub(crate) struct Job {
@@ -57,8 +77,10 @@ pub(crate) struct Job {
     pub(crate) tells_unused: bool,
     /// Whether the name of what it makes is reserved.
     pub(crate) is_reserved: bool,
+    /// The site whose agent sent it.
+    pub(crate) peer: Option<SiteName>,
     flow: Flow,
-    begun: OnceCell<Arc<Workflow>>,
+    begun: OnceCell<Begun>,
     /// How often each site was asked.
     asked: RefCell<Vec<(SiteName, usize)>>,
 }
@@ -89,6 +111,7 @@ impl Job {
             answer_ids: AnswerIds::Local,
             tells_unused: caller == Caller::Peer,
             is_reserved: false,
+            peer: None,
             flow,
             begun: OnceCell::new(),
             asked: RefCell::default(),
@@ -157,45 +180,66 @@ impl Job {
     }
 
     /// The workflow under which a service of this site is called; none without a scope.
-    pub(crate) fn workflow(&self) -> Result<Option<&Arc<Workflow>>, Problem> {
+    pub(crate) fn workflow(&self) -> Result<Option<&Workflow>, Problem> {
         let carried = match &self.flow {
             Flow::Alone => return Ok(None),
             Flow::Joins(workflow) => return Ok(Some(workflow)),
             Flow::Begins(carried) => carried,
         };
-        if let Some(workflow) = self.begun.get() {
-            return Ok(Some(workflow));
+        if let Some(begun) = self.begun.get() {
+            return Ok(Some(&begun.workflow));
         }
-        let max = self.core.limits().correlation_max;
-        let lasting = if self.verb.is_read() {
-            Lasting::Read
-        } else {
-            Lasting::Write
-        };
-        match self.core.shared.correlation.begin(carried.clone(), lasting, max) {
-            Some(workflow) => {
-                self.note_credentials(&workflow);
-                Ok(Some(self.begun.get_or_init(|| workflow)))
-            }
-            None => Err(Problem::new(
+        let (core, owner) = (&self.core, self.owner());
+        let Some(workflow) = core.shared.correlation.begin(carried, owner, core.limits()) else {
+            return Err(Problem::new(
                 Code::CorrelationFull,
-                format!(
-                    "{max} scoped workflows are remembered already; try again later or raise `correlation_max`"
-                ),
-            )),
-        }
+                "as many scopes of this caller are in use as it may have at once; try again when earlier requests \
+                 are over, or raise `correlation_scopes_max_bytes`",
+            ));
+        };
+        self.note_credentials(&workflow, Happened::Begins);
+        let begun = || Begun {
+            core: core.clone(),
+            workflow,
+        };
+        Ok(Some(&self.begun.get_or_init(begun).workflow))
+    }
+
+    /// In whose share its scope counts.
+    fn owner(&self) -> Owner {
+        let keys = self.core.shared.correlation.keys();
+        let address = match &self.peer {
+            // Not the number of any address.
+            Some(site) => Some(keys.caller(site.as_str().as_bytes()) >> 4 | 1 << 60),
+            None => self.client.map(Client::number),
+        };
+        let headers = &self.head.headers;
+        let credential = CREDENTIALS
+            .iter()
+            .find_map(|name| headers.get(name))
+            .map(|value| {
+                let bytes = value.as_bytes();
+                keys.caller(&bytes[bytes.len().saturating_sub(CREDENTIAL_END_BYTES)..])
+            });
+        Owner::new(address, credential)
     }
 
     /// Lets calls about the caller's credential find the workflow, where its scope says where they go.
-    fn note_credentials(&self, workflow: &Arc<Workflow>) {
+    fn note_credentials(&self, workflow: &Workflow, happened: Happened) {
         for (service, by) in self.core.world.profile.by_credential() {
             if workflow.carried.scope.loc_of(service).is_none() {
                 continue;
             }
-            if let Some(credential) = self.head.headers.get(by.credential.as_str()) {
-                let correlation = &self.core.shared.correlation;
-                correlation.note_credential(service, credential.as_bytes(), workflow);
-            }
+            let Some(credential) = self.head.headers.get(by.credential.as_str()) else {
+                continue;
+            };
+            let about = About {
+                service,
+                credential: credential.as_bytes(),
+                is_read: self.verb.is_read(),
+            };
+            let correlation = &self.core.shared.correlation;
+            correlation.note_credential(about, workflow, self.owner(), self.core.limits(), happened);
         }
     }
 
@@ -231,6 +275,8 @@ impl Job {
 
     /// Tells the workflow's first request what this call reached, or gathers what later calls did.
     pub(crate) fn close(&self, visits: &[Visit], mut workflow: Vec<Visit>) -> Vec<Visit> {
+        let correlation = &self.core.shared.correlation;
+        let limits = self.core.limits();
         match &self.flow {
             Flow::Alone => {}
             Flow::Joins(joined) => {
@@ -238,24 +284,25 @@ impl Job {
                     service: Some(self.service.name.clone()),
                     ..visit.clone()
                 });
-                joined.note(own.chain(workflow.iter().cloned()));
+                correlation.note(joined, own.chain(workflow.iter().cloned()));
                 if self.goes_on(visits) {
-                    self.core.shared.correlation.goes_on(joined);
+                    correlation.goes_on(joined, limits);
                 }
             }
             Flow::Begins(_) => {
-                if let Some(begun) = self.begun.get() {
-                    workflow.extend(begun.take_steps());
-                    let correlation = &self.core.shared.correlation;
-                    if visits.iter().all(|visit| visit.outcome == Outcome::NotExecuted) {
-                        // What no service has seen has no later calls.
-                        correlation.end(begun.key);
-                    } else if self.goes_on(visits) {
-                        correlation.goes_on(begun);
-                    } else {
-                        correlation.renew(begun);
-                    }
-                }
+                let Some(Begun { workflow: begun, .. }) = self.begun.get() else {
+                    return workflow;
+                };
+                workflow.extend(correlation.end(begun));
+                let happened = if visits.iter().all(|visit| visit.outcome == Outcome::NotExecuted) {
+                    Happened::NotExecuted
+                } else if self.goes_on(visits) {
+                    correlation.goes_on(begun, limits);
+                    Happened::GoesOn
+                } else {
+                    Happened::Ends
+                };
+                self.note_credentials(begun, happened);
             }
         }
         workflow

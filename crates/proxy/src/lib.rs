@@ -40,7 +40,7 @@ mod view;
 mod world;
 mod write;
 
-pub use correlation::{Correlation, InvalidSaved, SavedWorkflow};
+pub use correlation::{Correlation, InvalidSaved, SavedScope};
 pub use counters::{Counted, Counters};
 pub use facts::{ExplainAsk, Explained, explain_request};
 pub use hands::{Hands, NoAnswer};

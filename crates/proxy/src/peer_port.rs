@@ -107,9 +107,10 @@ fn admit(
     carry::strip_keys(
         &mut head.headers,
         core.world.profile.correlation(),
-        &core.shared.correlation,
+        core.shared.correlation.keys(),
     );
     let mut job = Job::new(core.clone(), service, head, flow, Caller::Peer);
+    job.peer = Some(peer.clone());
     let plan = facts::decide(&mut job, Some(&remainder), wish.is_some())?;
     Ok((job, plan, wish))
 }

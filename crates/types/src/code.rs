@@ -70,7 +70,7 @@ codes! {
 
     // Correlation.
     CorrelationLost = "correlation_lost", 503, "the workflow's scope is no longer known";
-    CorrelationFull = "correlation_full", 503, "too many scoped workflows are under way";
+    CorrelationFull = "correlation_full", 503, "all scopes that the caller may have at once are in use";
     CorrelationAmbiguous = "correlation_ambiguous", 409, "the call fits several workflows with different scopes";
 
     // Upstream and peers.

@@ -139,14 +139,16 @@ limits! {
     page_token_max_bytes / PageToken: usize = 4096, "400 page_token; 502 body_unreadable when a site's own token does not fit";
     /// Longest request body that is kept so that it can be sent again to another site.
     replay_body_max_bytes / ReplayBody: usize = 1024 * 1024, "none: a longer body is sent once; no other site is tried after it began";
-    /// Scoped workflows that are remembered.
-    correlation_max / Correlation: usize = 262_144, "503 correlation_full";
-    /// How long the scope of a workflow that a write began is remembered after its last use.
-    correlation_idle_s / CorrelationIdle: u64 = 300, "503 correlation_lost for a later call";
-    /// How long the scope of a workflow that a read began is remembered after its last use.
-    correlation_read_idle_s / CorrelationReadIdle: u64 = 30, "503 correlation_lost for a later call";
-    /// How long the scope of a workflow that goes on after a 202 is remembered after its last use.
-    correlation_async_idle_s / CorrelationAsyncIdle: u64 = 3600, "503 correlation_lost for a later call";
+    /// What the scopes of workflows may take in memory; one address's, a quarter of it, and one credential's there an eighth.
+    correlation_scopes_max_bytes / CorrelationScopes: usize = 8 * 1024 * 1024, "none: the caller's least recently used scope is forgotten; 503 correlation_full when all of them are in use";
+    /// How long the scope of a workflow that goes on after a 202 is kept after its last use, whatever else comes.
+    correlation_async_idle_s / CorrelationAsyncIdle: u64 = 3600, "503 correlation_lost for a later call, once other scopes took its place";
+    /// What the places of services by their callers' credentials may take in memory; one address's, a quarter of it.
+    correlation_credentials_max_bytes / CorrelationCredentials: usize = 2 * 1024 * 1024, "none: the caller's least recently used credential is forgotten, and calls about it are local";
+    /// How long a call about a credential follows the last write that began with it.
+    correlation_credential_s / CorrelationCredential: u64 = 300, "none: the call is local";
+    /// The same after a read.
+    correlation_credential_read_s / CorrelationCredentialRead: u64 = 30, "none: the call is local";
     /// Answers to discovery requests that are kept for the time when a service is down.
     discovery_max / Discovery: usize = 256, "none: the oldest is forgotten";
     /// Longest answer to a discovery request that is kept, with its headers and those it depends on.

@@ -9,6 +9,7 @@ mod list;
 mod load;
 mod proxy;
 mod report;
+mod scoped;
 mod server;
 mod sets;
 mod tools;
@@ -27,6 +28,8 @@ pub(crate) enum Bench {
     Create(create::Args),
     /// A merged list of many items over five sites: its pages beside those of one site, and the agent's memory
     List(list::Args),
+    /// Scoped load at full rate: nothing may be refused, and the agent's memory must stay below 60 MiB
+    Scoped(scoped::Args),
     /// What many replica sets cost: start-up, memory, and requests that have nothing to do with them
     Sets(sets::Args),
 }
@@ -36,6 +39,7 @@ pub(crate) fn run(repo: &Repo, bench: Bench) -> Result<ExitCode> {
         Bench::Proxy(args) => proxy::run(repo, &args),
         Bench::Create(args) => create::run(repo, &args),
         Bench::List(args) => list::run(repo, &args),
+        Bench::Scoped(args) => scoped::run(repo, &args),
         Bench::Sets(args) => sets::run(repo, &args),
     }
 }

@@ -10,10 +10,34 @@ use super::{ConfigError, table::Table};
 static KEYS: LazyLock<Vec<(&'static str, &'static str)>> =
     LazyLock::new(|| Limit::ALL.iter().map(|limit| (limit.name(), "1000")).collect());
 
+/// Names of before, and what to write instead.
+const REPLACED: [(&str, &str); 3] = [
+    (
+        "correlation_max",
+        "remove it: nothing is kept for each workflow any more; `correlation_scopes_max_bytes` bounds what their scopes take",
+    ),
+    (
+        "correlation_idle_s",
+        "remove it: a scope is remembered until its place is needed; `correlation_credential_s` is how long a call about a credential follows a write",
+    ),
+    (
+        "correlation_read_idle_s",
+        "remove it: a scope is remembered until its place is needed; `correlation_credential_read_s` is how long a call about a credential follows a read",
+    ),
+];
+
 pub(super) fn read(root: &Table<'_>, errors: &mut Vec<ConfigError>) -> Limits {
     let Some(table) = root.table("limits", &KEYS, errors) else {
         return Limits::default();
     };
+    for error in errors.iter_mut() {
+        let instead = REPLACED
+            .iter()
+            .find(|(name, _)| error.key == format!("limits.{name}"));
+        if let Some((_, instead)) = instead {
+            (*instead).clone_into(&mut error.fix);
+        }
+    }
     let mut values = serde_json::Map::new();
     for limit in Limit::ALL {
         let Some(field) = table.integer(limit.name(), errors) else {

@@ -501,6 +501,14 @@ fn bad_limits() {
         "`scope_max_bytes`",
     );
     check(&with("xyz = 1"), 7, 1, "limits.xyz", "unknown", "config example");
+    for (old, instead) in [
+        ("correlation_max", "correlation_scopes_max_bytes"),
+        ("correlation_idle_s", "correlation_credential_s"),
+        ("correlation_read_idle_s", "correlation_credential_read_s"),
+    ] {
+        let key = format!("limits.{old}");
+        check(&with(&format!("{old} = 1")), 7, 1, &key, "unknown", instead);
+    }
     check(
         &with("peer_timeout_ms = 0"),
         7,

@@ -121,7 +121,7 @@ impl Source for Agent {
         }
         let _ = writeln!(
             text,
-            "# TYPE cheops_workflows gauge\ncheops_workflows {}",
+            "# TYPE cheops_scopes gauge\ncheops_scopes {}",
             self.shared.correlation.len()
         );
         text.push_str("# TYPE cheops_site_up gauge\n");

@@ -19,6 +19,7 @@ mod peer_port;
 mod replication;
 mod request_ids;
 mod running;
+mod scoped_load;
 mod slow_readers;
 mod strict;
 mod tls;

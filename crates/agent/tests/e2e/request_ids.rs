@@ -160,16 +160,15 @@ async fn a_users_own_request_id_is_kept_without_a_scope_and_replaced_with_one() 
 #[tokio::test]
 async fn what_goes_on_after_202_survives_a_killed_agent() {
     let mut ids = Ids::start().await;
-    let asynchronous = ids.create("B: site2").await;
+    let asynchronous = ids.create("A: site1, B: site2").await;
     let shown = post(ids.mesh.a(1), "/other", "{}")
         .scope("B: site2")
         .await
         .is(200);
     let synchronous = id(&shown).unwrap();
-    let file = ids.mesh.site(1).data_dir().join("workflows");
-    let key = asynchronous["req-".len()..].replace('-', "");
-    until("the workflow is saved", || async {
-        fs::read_to_string(&file).is_ok_and(|text| text.contains(&format!("{key} scope B: site2")))
+    let file = ids.mesh.site(1).data_dir().join("scopes");
+    until("the scope is saved", || async {
+        fs::read_to_string(&file).is_ok_and(|text| text.contains(" A: site1, B: site2\n"))
     })
     .await;
 
@@ -246,7 +245,7 @@ async fn a_context_free_call_stays_here_whatever_it_carries() {
         assert_eq!(answer.header("cheops-receipt"), None);
     }
     // Nor is a key missed that nobody needs.
-    fs::remove_file(ids.mesh.site(1).data_dir().join("workflows")).unwrap();
+    fs::remove_file(ids.mesh.site(1).data_dir().join("scopes")).unwrap();
     ids.mesh.site_mut(1).restart().await;
     let lost = get(ids.b(), "/images/1").header(ID, &id).await;
     lost.problem(503, "correlation_lost");
@@ -279,8 +278,8 @@ async fn a_context_free_request_with_a_scope_goes_to_one_site_and_begins_no_work
             "{scope}"
         );
     }
-    assert_eq!(ids.mesh.site(1).metric("cheops_workflows").await, 0);
-    assert_eq!(ids.mesh.site(2).metric("cheops_workflows").await, 0);
+    assert_eq!(ids.mesh.site(1).metric("cheops_scopes").await, 0);
+    assert_eq!(ids.mesh.site(2).metric("cheops_scopes").await, 0);
     ask("site3").await.problem(400, "unknown_site");
 }
 

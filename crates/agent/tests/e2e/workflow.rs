@@ -153,20 +153,19 @@ async fn a_thousand_workflows_never_see_each_others_scope() {
 struct Spied {
     mesh: Mesh,
     traceparent: String,
-    a: Scripted,
+    _a: Scripted,
 }
 
 impl Spied {
     async fn start() -> Self {
-        Self::with(|mesh| mesh).await
-    }
-
-    async fn with(build: impl FnOnce(crate::harness::MeshBuilder) -> crate::harness::MeshBuilder) -> Self {
         let a = Scripted::start(show_headers);
-        let mesh = build(Mesh::of(2).upstream(1, "A", a.addr())).start().await;
+        let mesh = Mesh::of(2).upstream(1, "A", a.addr()).start().await;
         let seen = get(mesh.a(1), "/anything").scope("B: site2").await.is(200);
-        let traceparent = traceparent(&seen).expect("a key");
-        Self { mesh, traceparent, a }
+        Self {
+            mesh,
+            traceparent: traceparent(&seen).expect("a key"),
+            _a: a,
+        }
     }
 
     /// What B answers on its internal listener under the key.
@@ -254,6 +253,34 @@ async fn a_key_of_before_a_restart_is_lost_and_never_local() {
     assert_eq!(public.text(), "from site 1");
 }
 
+/// Unlike a trace id, `tracestate` has room for the scope itself.
+#[tokio::test]
+async fn a_scope_in_tracestate_survives_a_restart() {
+    const GLUE: &str =
+        "application = \"a\"\ncorrelation = [\"tracestate\", \"traceparent\"]\n[services.A]\n[services.B]\n";
+    let a = Scripted::start(show_headers);
+    let mut mesh = Mesh::of(2).glue(GLUE).upstream(1, "A", a.addr()).start().await;
+    let seen = get(mesh.a(1), "/anything").scope("B: site2").await.is(200);
+    let (traceparent, b) = (traceparent(&seen).unwrap(), mesh.site(1).internal("B"));
+    let tracestate = seen.json()["tracestate"].as_str().expect("a member").to_owned();
+    let call = |tracestate: &str| {
+        get(b, "/string")
+            .header("traceparent", &traceparent)
+            .header("tracestate", tracestate)
+    };
+    assert_eq!(call(&tracestate).await.is(200).text(), "from site 2");
+    mesh.site_mut(1).restart().await;
+    mesh.site(1).until_sees("site2", true).await;
+    assert_eq!(call(&tracestate).await.is(200).text(), "from site 2");
+    // Nobody else has such a member.
+    let (member, _) = tracestate.rsplit_once('.').unwrap();
+    for invalid in ["cheops=1", member, &format!("{member}.AAAAAAAAAAAAQjogc2l0ZTI")] {
+        call(invalid).await.problem(503, "correlation_lost");
+    }
+    let of_others = get(b, "/string").header("tracestate", "other=1").await.is(200);
+    assert_eq!(of_others.text(), "from site 1");
+}
+
 #[tokio::test]
 async fn a_forged_key_is_no_key() {
     let spied = Spied::start().await;
@@ -267,25 +294,4 @@ async fn a_forged_key_is_no_key() {
         assert_eq!(answer.header("cheops-receipt"), None, "bit {bit}");
     }
     assert_eq!(spied.internal(&spied.traceparent).await.text(), "from site 2");
-}
-
-#[tokio::test]
-async fn a_full_table_refuses_scoped_workflows_and_nothing_else() {
-    let spied = Spied::with(|mesh| mesh.limit("correlation_max", 5)).await;
-    let (mesh, scope) = (&spied.mesh, "B: site2");
-    for _ in 1..5 {
-        get(mesh.a(1), "/anything").scope(scope).await.is(200);
-    }
-    assert_eq!(spied.a.executed(), 5);
-    let full = get(mesh.a(1), "/anything").scope(scope).await;
-    full.problem(503, "correlation_full");
-    assert_eq!(full.outcomes(), "site1=not-executed");
-    assert_eq!(spied.a.executed(), 5, "the refused request executed");
-    assert_eq!(mesh.site(1).limit_hits("correlation_max").await, 1);
-
-    get(mesh.a(1), "/anything").await.is(200);
-    // What was remembered stays, and what goes elsewhere needs no place here.
-    assert_eq!(spied.internal(&spied.traceparent).await.text(), "from site 2");
-    let forwarded = get(mesh.b(1), "/string").scope("site2").await.is(200);
-    assert_eq!(forwarded.text(), "from site 2");
 }

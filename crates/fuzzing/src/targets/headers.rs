@@ -1,7 +1,7 @@
 use std::str;
 
 use cheops_glue::Carrier;
-use cheops_proxy::{SavedWorkflow, fuzzing};
+use cheops_proxy::{SavedScope, fuzzing};
 
 use super::PROFILES;
 
@@ -46,10 +46,10 @@ pub(super) fn run(input: &[u8]) -> bool {
 }
 
 fn saved(line: &str) -> bool {
-    let Ok(saved) = line.parse::<SavedWorkflow>() else {
+    let Ok(saved) = line.parse::<SavedScope>() else {
         return false;
     };
-    let again = saved.to_string().parse::<SavedWorkflow>();
+    let again = saved.to_string().parse::<SavedScope>();
     assert_eq!(again.ok().map(|again| again.to_string()), Some(saved.to_string()));
     true
 }

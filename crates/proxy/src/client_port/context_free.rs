@@ -158,7 +158,7 @@ fn by_credential(
             ..Visit::failed(&core.world.site, Outcome::NotExecuted, problem.code.as_str())
         };
         for workflow in &workflows {
-            workflow.note([visit.clone()]);
+            correlation.note(workflow, [visit.clone()]);
         }
         return Err(problem);
     }

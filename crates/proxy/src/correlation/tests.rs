@@ -1,4 +1,5 @@
 use cheops_scope::{ParseLimits, parse};
+use proptest::prelude::*;
 
 use super::*;
 
@@ -6,184 +7,510 @@ fn table() -> Correlation {
     Correlation::new(KeyMaker::new(&[1; 16], &[2; 16]))
 }
 
+/// The same agent after a restart.
+fn restarted() -> Correlation {
+    Correlation::new(KeyMaker::new(&[1; 16], &[3; 16]))
+}
+
 fn carried(text: &str) -> Arc<Carried> {
     let limits = ParseLimits {
-        max_bytes: 100,
+        max_bytes: 1000,
         max_depth: 4,
     };
     Carried::new(parse(text, &limits).unwrap())
 }
 
-fn begin(table: &Correlation, text: &str, lasting: Lasting) -> Arc<Workflow> {
-    table.begin(carried(text), lasting, 100).unwrap()
-}
-
-fn limits(read_s: u64, write_s: u64, async_s: u64) -> Limits {
+/// Room for about so many short scopes.
+fn room_for(scopes: usize) -> Limits {
     Limits {
-        correlation_read_idle_s: read_s,
-        correlation_idle_s: write_s,
-        correlation_async_idle_s: async_s,
+        correlation_scopes_max_bytes: scopes * 1024,
         ..Limits::default()
     }
 }
 
-/// Makes a moment pass, so that a limit of zero seconds is over.
-fn tick(table: &Correlation) {
-    let now_ms = table.now_ms();
-    while table.now_ms() == now_ms {
-        std::hint::spin_loop();
+fn caller(address: u64) -> Owner {
+    Owner::new(Some(address), None)
+}
+
+fn begin(table: &Correlation, text: &str) -> Workflow {
+    table
+        .begin(&carried(text), caller(10), &Limits::default())
+        .unwrap()
+}
+
+/// The scope that a key finds.
+fn scope_of(table: &Correlation, key: u128) -> String {
+    match table.find(key, &Limits::default()) {
+        Found::Known(workflow) => workflow.carried.text.clone(),
+        Found::Lost => "lost".to_owned(),
+        Found::Foreign => "foreign".to_owned(),
     }
 }
 
-fn is_known(table: &Correlation, key: u128) -> bool {
-    matches!(table.find(key), Found::Known(_))
+/// A whole workflow; its key.
+fn run(table: &Correlation, text: &str, owner: Owner, limits: &Limits) -> u128 {
+    let workflow = table.begin(&carried(text), owner, limits).expect("refused");
+    table.end(&workflow);
+    workflow.key
 }
 
 #[test]
-fn each_kind_lasts_as_long_as_its_limit() {
-    let table = table();
-    let keys = [Lasting::Read, Lasting::Write, Lasting::Asynchronous]
-        .map(|lasting| begin(&table, "B: site2", lasting).key);
-    let known = || keys.map(|key| is_known(&table, key));
-    tick(&table);
-    table.expire(&limits(100, 100, 100));
-    assert_eq!(known(), [true, true, true]);
-    tick(&table);
-    table.expire(&limits(0, 100, 100));
-    assert_eq!(known(), [false, true, true]);
-    tick(&table);
-    table.expire(&limits(100, 0, 100));
-    assert_eq!(known(), [false, false, true]);
-    tick(&table);
-    table.expire(&limits(100, 100, 0));
-    assert_eq!((known(), table.len()), ([false, false, false], 0));
+fn nothing_is_kept_for_a_workflow_that_is_answered() {
+    let (table, limits) = (table(), room_for(16));
+    let keys: Vec<u128> = (0..100_000)
+        .map(|_| run(&table, "B: site2", caller(10), &limits))
+        .collect();
+    assert_eq!((table.len(), table.under_way.len()), (1, 0));
+    assert!(keys.iter().all(|key| scope_of(&table, *key) == "B: site2"));
 }
 
 #[test]
-fn a_workflow_is_not_forgotten_while_a_request_of_it_is_under_way() {
-    let table = table();
-    let under_way = begin(&table, "B: site2", Lasting::Read);
-    tick(&table);
-    table.expire(&limits(0, 0, 0));
-    assert!(is_known(&table, under_way.key));
+fn any_number_of_scopes_can_come_one_after_the_other() {
+    let (table, limits) = (table(), room_for(64));
+    let mut keys = Vec::new();
+    for number in 0..20_000 {
+        let text = format!("B: site{number}");
+        keys.push((run(&table, &text, caller(number % 3 + 10), &limits), text));
+        assert!(table.len() <= 64, "{}", table.len());
+    }
+    let mut known = 0;
+    for (key, text) in &keys {
+        let found = scope_of(&table, *key);
+        assert!(found == *text || found == "lost", "{text}: {found}");
+        known += usize::from(found == *text);
+    }
+    assert_eq!(known, table.len());
+    // The last ones are there.
+    assert!(
+        keys.iter()
+            .rev()
+            .take(20)
+            .all(|(key, text)| scope_of(&table, *key) == *text)
+    );
+}
+
+#[test]
+fn a_scope_stays_while_a_request_with_it_is_under_way() {
+    let (table, limits) = (table(), room_for(64));
+    let under_way = table.begin(&carried("B: slow"), caller(10), &limits).unwrap();
+    let joined = run(&table, "B: joined", caller(10), &limits);
+    let Found::Known(join) = table.find(joined, &limits) else {
+        panic!("not known");
+    };
+    for number in 0..1000 {
+        run(&table, &format!("B: site{number}"), caller(10), &limits);
+    }
+    assert_eq!(scope_of(&table, under_way.key), "B: slow");
+    assert_eq!(scope_of(&table, joined), "B: joined");
     let key = under_way.key;
+    drop((under_way, join));
+    for number in 0..1000 {
+        run(&table, &format!("B: site{number}"), caller(10), &limits);
+    }
+    assert_eq!(scope_of(&table, key), "lost");
+    assert_eq!(scope_of(&table, joined), "lost");
+}
+
+#[test]
+fn what_is_used_again_and_again_stays() {
+    let (table, limits) = (table(), room_for(64));
+    let key = run(&table, "B: often", caller(10), &limits);
+    for number in 0..1000 {
+        run(&table, &format!("B: site{number}"), caller(10), &limits);
+        assert_eq!(scope_of(&table, key), "B: often", "after {number}");
+    }
+}
+
+#[test]
+fn a_flood_costs_nobody_else_a_scope() {
+    let (table, limits) = (table(), room_for(256));
+    let keys: Vec<(u128, String)> = (0..30)
+        .map(|number| {
+            let text = format!("B: mine{number}");
+            (run(&table, &text, caller(20), &limits), text)
+        })
+        .collect();
+    for number in 0..5_000 {
+        run(&table, &format!("B: site{number}"), caller(10), &limits);
+    }
+    assert!(keys.iter().all(|(key, text)| scope_of(&table, *key) == *text));
+    // It holds its share and no more.
+    assert!(table.len() <= 30 + 256 / 2, "{}", table.len());
+
+    // Nor does a flood with the same scopes: what both have is not the flood's to lose.
+    for number in 0..30 {
+        run(&table, &format!("B: mine{number}"), caller(10), &limits);
+    }
+    for number in 0..5_000 {
+        run(&table, &format!("B: site{number}"), caller(10), &limits);
+    }
+    assert!(keys.iter().all(|(key, text)| scope_of(&table, *key) == *text));
+}
+
+#[test]
+fn a_flood_with_one_credential_costs_nobody_else_at_the_address() {
+    let (table, limits) = (table(), room_for(256));
+    let of = |credential| Owner::new(Some(10), Some(credential));
+    let key = run(&table, "B: mine", of(1), &limits);
+    for number in 0..5_000 {
+        run(&table, &format!("B: site{number}"), of(2), &limits);
+        run(&table, &format!("B: other{number}"), caller(10), &limits);
+    }
+    assert_eq!(scope_of(&table, key), "B: mine");
+}
+
+#[test]
+fn a_newcomer_finds_a_place_in_a_full_table() {
+    let (table, limits) = (table(), room_for(64));
+    let mut keys = Vec::new();
+    for address in 10..20 {
+        for number in 0..100 {
+            let text = format!("B: site{address}x{number}");
+            keys.push(run(&table, &text, caller(address), &limits));
+        }
+    }
+    let known = |keys: &[u128]| {
+        keys.iter()
+            .filter(|key| scope_of(&table, **key) != "lost")
+            .count()
+    };
+    let before = known(&keys);
+    // And then floods: others lose what it may claim and no more.
+    for number in 0..1000 {
+        run(&table, &format!("B: new{number}"), caller(99), &limits);
+    }
+    assert!(before - known(&keys) <= 2, "{before} {}", known(&keys));
+}
+
+#[test]
+fn who_has_all_of_his_in_use_is_refused_and_nobody_else() {
+    let (table, limits) = (table(), room_for(64));
+    let begin = |number| table.begin(&carried(&format!("B: site{number}")), caller(10), &limits);
+    let mut under_way: Vec<Workflow> = (0..100).map_while(begin).collect();
+    assert!((8..=32).contains(&under_way.len()), "{}", under_way.len());
+    run(&table, "B: theirs", caller(20), &limits);
+    // What he has already he may use again.
+    let again = table.begin(&carried("B: site0"), caller(10), &limits).unwrap();
+    table.end(&again);
+    for workflow in under_way.drain(..) {
+        table.end(&workflow);
+    }
+    run(&table, "B: more", caller(10), &limits);
+}
+
+#[test]
+fn replays_and_callers_have_places_of_their_own() {
+    let (table, limits) = (table(), room_for(64));
+    let replay = |text: &str| Carried::of(carried(text).scope.clone(), true);
+    let of_caller = run(&table, "B: site2", caller(10), &limits);
+    let of_replay = table.begin(&replay("B: site2"), Owner::COMMON, &limits).unwrap();
+    table.end(&of_replay);
+    // As many under way as callers can have.
+    let mut under_way = Vec::new();
+    for address in 10..40 {
+        for number in 0..50 {
+            let text = format!("B: site{address}x{number}");
+            under_way.extend(table.begin(&carried(&text), caller(address), &limits));
+        }
+    }
+    assert!(table.begin(&carried("B: full"), caller(90), &limits).is_none());
+    assert_eq!(scope_of(&table, of_replay.key), "B: site2");
+    let key = of_replay.key;
+    drop(of_replay);
+    for number in 0..1000 {
+        let workflow = table.begin(&replay(&format!("B: r{number}")), Owner::COMMON, &limits);
+        table.end(&workflow.expect("a replay is refused"));
+    }
+    assert_eq!(scope_of(&table, key), "lost");
     drop(under_way);
-    tick(&table);
-    table.expire(&limits(0, 0, 0));
-    assert!(matches!(table.find(key), Found::Lost));
+    assert!(["B: site2", "lost"].contains(&scope_of(&table, of_caller).as_str()));
+}
+
+#[test]
+fn a_replicas_workflow_is_none_of_a_callers() {
+    let table = table();
+    let inside = Carried::of(carried("B: site2").scope.clone(), true);
+    let limits = Limits::default();
+    let replay = table.begin(&inside, Owner::COMMON, &limits).unwrap();
+    let own = begin(&table, "B: site2");
+    assert_eq!(table.len(), 2);
+    for (key, expected) in [(replay.key, true), (own.key, false)] {
+        let Found::Known(workflow) = table.find(key, &limits) else {
+            panic!("not known");
+        };
+        assert_eq!(workflow.carried.inside_replica, expected);
+    }
+}
+
+#[test]
+fn a_receipt_learns_of_later_calls_while_its_request_is_under_way() {
+    let table = table();
+    let (one, other) = (begin(&table, "B: site2"), begin(&table, "B: site2"));
+    let visit = |site: &str| Visit::executed(&cheops_types::SiteName::new(site).unwrap(), 200);
+    let Found::Known(call) = table.find(one.key, &Limits::default()) else {
+        panic!("not known");
+    };
+    table.note(&call, [visit("site2")]);
+    assert_eq!(table.end(&other), []);
+    assert_eq!(table.end(&one), [visit("site2")]);
+    table.note(&call, [visit("site3")]);
+    assert_eq!((table.end(&one), table.under_way.len()), (Vec::new(), 0));
 }
 
 #[tokio::test]
 async fn what_goes_on_is_saved_once_and_comes_back() {
-    let before = table();
-    let sync = begin(&before, "B: site1", Lasting::Write);
-    let workflow = begin(&before, "A: site1, B: site2 ; site3", Lasting::Write);
+    let (before, limits) = (table(), Limits::default());
+    let sync = begin(&before, "B: site1");
+    let workflow = begin(&before, "A: site1, B: site2 ; site3");
+    let same_scope = begin(&before, "A: site1, B: site2 ; site3");
     assert_eq!(before.take_unsaved(), []);
-    before.goes_on(&workflow);
-    before.goes_on(&workflow);
+    before.goes_on(&workflow, &limits);
+    before.goes_on(&workflow, &limits);
     let saved = before.unsaved().await;
     assert_eq!(saved.len(), 1);
     assert_eq!(before.take_unsaved(), []);
     assert_eq!(before.to_be_kept(), saved);
 
     let line = saved[0].to_string();
-    let read: SavedWorkflow = line.parse().unwrap();
+    let read: SavedScope = line.parse().unwrap();
     assert_eq!(read, saved[0], "{line}");
-    let after = Correlation::new(KeyMaker::new(&[1; 16], &[3; 16]));
-    assert!(after.restore(&read, &Limits::default()));
-    assert!(
-        after.restore(&read, &Limits::default()),
-        "a second line of the same"
-    );
+    let after = restarted();
+    assert!(after.restore(&read, &limits));
+    assert!(after.restore(&read, &limits), "a second line of the same");
     assert_eq!(after.len(), 1);
-    let Found::Known(restored) = after.find(workflow.key) else {
-        panic!("the workflow is not known");
-    };
-    assert_eq!(restored.carried.text, workflow.carried.text);
-    assert!(matches!(after.find(sync.key), Found::Lost));
+    assert_eq!(scope_of(&after, workflow.key), workflow.carried.text);
+    assert_eq!(scope_of(&after, same_scope.key), workflow.carried.text);
+    assert_eq!(scope_of(&after, sync.key), "lost");
     // It lasts as before, and is kept over the next restart.
     assert_eq!(after.to_be_kept(), saved);
-
-    let stranger = Correlation::new(KeyMaker::new(&[4; 16], &[3; 16]));
-    assert!(!stranger.restore(&read, &Limits::default()));
+    // The same scope begins anew, under keys of its own.
+    let again = begin(&after, &workflow.carried.text);
+    assert_eq!(
+        (after.len(), scope_of(&after, again.key)),
+        (2, workflow.carried.text.clone())
+    );
 }
 
 #[test]
-fn a_replicas_workflow_stays_one() {
-    let carried = Arc::new(Carried {
-        inside_replica: true,
-        ..Arc::into_inner(carried("B: site1")).unwrap()
-    });
-    let table = table();
-    let workflow = table.begin(carried, Lasting::Asynchronous, 1).unwrap();
-    let line = workflow.to_saved().to_string();
-    let read: SavedWorkflow = line.parse().unwrap();
-    assert!(read.carried(&Limits::default()).unwrap().inside_replica);
+fn what_goes_on_stays_until_it_is_over() {
+    let (table, room) = (table(), room_for(64));
+    let flood = |owner| {
+        for number in 0..1000 {
+            run(&table, &format!("B: site{number}"), owner, &room);
+        }
+    };
+    let workflow = table.begin(&carried("B: goes-on"), caller(10), &room).unwrap();
+    table.goes_on(&workflow, &room);
+    table.end(&workflow);
+    let key = workflow.key;
+    drop(workflow);
+    flood(caller(10));
+    assert_eq!(scope_of(&table, key), "B: goes-on");
+    assert_eq!(table.to_be_kept().len(), 1);
+
+    // Used once more with another limit, it is over at once.
+    let short = Limits {
+        correlation_async_idle_s: 0,
+        ..room.clone()
+    };
+    assert!(matches!(table.find(key, &short), Found::Known(_)));
+    let now_ms = table.now_ms();
+    while table.now_ms() == now_ms {
+        std::hint::spin_loop();
+    }
+    table.expire();
+    assert_eq!(table.to_be_kept(), []);
+    flood(caller(10));
+    assert!(matches!(table.find(key, &short), Found::Lost));
 }
 
 #[test]
-fn nonsense_is_no_saved_workflow() {
-    let key = "00112233445566778899aabbccddeeff";
+fn nonsense_is_no_saved_scope() {
+    let generation = "00112233445ab";
     for line in [
         "",
         "x",
-        key,
-        &format!("{key} scope"),
-        &format!("{key} other B: site1"),
-        &format!("{} scope B: site1", &key[1..]),
-        &format!("+{} scope B: site1", &key[1..]),
+        generation,
+        &format!("{generation} scope"),
+        &format!("{generation} scope 8"),
+        &format!("{generation} other 8 B: site1"),
+        &format!("{} scope 8 B: site1", &generation[1..]),
+        &format!("+{} scope 8 B: site1", &generation[1..]),
+        &format!("{generation} scope 8 B: site"),
+        &format!("{generation} scope 8 B: site12"),
+        &format!("{generation} scope +8 B: site1"),
+        &format!("{generation} scope B: site1"),
     ] {
-        assert_eq!(line.parse::<SavedWorkflow>(), Err(InvalidSaved), "{line}");
+        assert_eq!(line.parse::<SavedScope>(), Err(InvalidSaved), "{line}");
     }
-    let unreadable: SavedWorkflow = format!("{key} scope B: site1 &").parse().unwrap();
-    assert!(unreadable.carried(&Limits::default()).is_none());
+    let unreadable: SavedScope = format!("{generation} scope 10 B: site1 &").parse().unwrap();
+    assert!(!table().restore(&unreadable, &Limits::default()));
 }
 
-#[test]
-fn what_ended_does_not_wait_to_be_saved() {
-    let table = table();
-    let workflow = begin(&table, "B: site2", Lasting::Write);
-    table.goes_on(&workflow);
-    table.end(workflow.key);
-    assert_eq!(table.take_unsaved(), []);
-    table.goes_on(&begin(&table, "B: site2", Lasting::Write));
-    tick(&table);
-    table.expire(&limits(0, 0, 0));
-    assert!(lock(&table.unsaved).is_empty());
-}
+mod by_credential {
+    use super::*;
 
-#[test]
-fn workflows_are_found_by_the_credential_that_they_began_with() {
-    let table = table();
-    let found = |credential: &[u8]| -> Vec<String> {
+    fn service(name: &str) -> ServiceName {
+        ServiceName::new(name).unwrap()
+    }
+
+    fn note(table: &Correlation, credential: &[u8], workflow: &Workflow, happened: Happened) {
+        note_of(
+            table,
+            caller(10),
+            credential,
+            workflow,
+            happened,
+            &Limits::default(),
+        );
+    }
+
+    fn note_of(
+        table: &Correlation,
+        owner: Owner,
+        credential: &[u8],
+        workflow: &Workflow,
+        happened: Happened,
+        limits: &Limits,
+    ) {
+        let about = About {
+            service: &service("I"),
+            credential,
+            is_read: false,
+        };
+        table.note_credential(about, workflow, owner, limits, happened);
+    }
+
+    fn found(table: &Correlation, credential: &[u8]) -> Vec<String> {
         let found = table.find_by_credential("I", credential);
         found
             .iter()
             .map(|workflow| workflow.carried.text.clone())
             .collect()
-    };
-    assert_eq!(found(b"token"), [""; 0]);
-    let first = begin(&table, "I: site2, B: site1", Lasting::Write);
-    table.note_credential("I", b"token", &first);
-    // It says nothing about the service.
-    table.note_credential("I", b"token", &begin(&table, "B: site2", Lasting::Write));
-    assert_eq!(found(b"token"), ["I: site2, B: site1"]);
-    assert_eq!(found(b"other"), [""; 0]);
-    assert_eq!(table.find_by_credential("B", b"token").len(), 0);
-
-    let second = begin(&table, "I: site2, B: site3", Lasting::Read);
-    table.note_credential("I", b"token", &second);
-    assert_eq!(found(b"token"), ["I: site2, B: site3"], "the last one");
-    let elsewhere = begin(&table, "I: site1", Lasting::Write);
-    table.note_credential("I", b"token", &elsewhere);
-    assert_eq!(found(b"token"), ["I: site2, B: site3", "I: site1"]);
-
-    for ended in [second, elsewhere] {
-        table.end(ended.key);
     }
-    assert_eq!(found(b"token"), ["I: site2, B: site1"]);
-    table.end(first.key);
-    drop(first);
-    table.expire(&Limits::default());
-    assert!(table.credentials.is_empty());
+
+    #[test]
+    fn workflows_are_found_by_the_credential_that_they_began_with() {
+        let table = table();
+        assert_eq!(found(&table, b"token"), [""; 0]);
+        let first = begin(&table, "I: site2, B: site1");
+        note(&table, b"token", &first, Happened::Begins);
+        // It says nothing about the service.
+        note(&table, b"token", &begin(&table, "B: site2"), Happened::Begins);
+        assert_eq!(found(&table, b"token"), ["I: site2"]);
+        assert_eq!(found(&table, b"other"), [""; 0]);
+        assert_eq!(table.find_by_credential("B", b"token").len(), 0);
+
+        let second = begin(&table, "I: site2, B: site3");
+        note(&table, b"token", &second, Happened::Begins);
+        assert_eq!(found(&table, b"token"), ["I: site2"]);
+        assert_eq!(
+            table.find_by_credential("I", b"token")[0].key,
+            second.key,
+            "the last one"
+        );
+        let elsewhere = begin(&table, "I: site1");
+        note(&table, b"token", &elsewhere, Happened::Begins);
+        assert_eq!(found(&table, b"token"), ["I: site2", "I: site1"]);
+
+        // No service has seen these.
+        for workflow in [&second, &elsewhere] {
+            note(&table, b"token", workflow, Happened::NotExecuted);
+        }
+        assert_eq!(found(&table, b"token"), ["I: site2"]);
+        note(&table, b"token", &first, Happened::NotExecuted);
+        assert!(table.credentials.is_empty());
+    }
+
+    #[test]
+    fn what_is_over_counts_no_more() {
+        let table = table();
+        let short = Limits {
+            correlation_credential_s: 0,
+            ..Limits::default()
+        };
+        let workflow = begin(&table, "I: site2");
+        note_of(&table, caller(10), b"short", &workflow, Happened::Begins, &short);
+        note_of(
+            &table,
+            caller(10),
+            b"goes on",
+            &workflow,
+            Happened::Begins,
+            &short,
+        );
+        note_of(
+            &table,
+            caller(10),
+            b"goes on",
+            &workflow,
+            Happened::GoesOn,
+            &short,
+        );
+        assert_eq!(found(&table, b"short"), [""; 0]);
+        assert_eq!(found(&table, b"goes on"), ["I: site2"]);
+        table.expire();
+        assert_eq!(found(&table, b"goes on"), ["I: site2"]);
+        assert!(!table.credentials.is_empty());
+    }
+
+    #[test]
+    fn a_flood_of_credentials_costs_nobody_else_his() {
+        let (table, limits) = (
+            table(),
+            Limits {
+                correlation_credentials_max_bytes: 64 * 1024,
+                ..Limits::default()
+            },
+        );
+        let workflow = begin(&table, "I: site2");
+        note_of(&table, caller(20), b"mine", &workflow, Happened::Begins, &limits);
+        for number in 0..5_000_u32 {
+            let token = number.to_be_bytes();
+            note_of(&table, caller(10), &token, &workflow, Happened::Begins, &limits);
+        }
+        assert_eq!(found(&table, b"mine"), ["I: site2"]);
+        assert_eq!(found(&table, &0_u32.to_be_bytes()), [""; 0]);
+        assert_eq!(found(&table, &4_999_u32.to_be_bytes()), ["I: site2"]);
+    }
+}
+
+proptest! {
+    /// What callers do in any order: a key finds its own scope or none, and what is in use or goes on is never lost.
+    #[test]
+    fn a_key_never_finds_another_scope(steps in proptest::collection::vec((0_u8..6, 0_u64..5, 0_u32..60), 1..400)) {
+        let (table, limits) = (table(), room_for(32));
+        let mut under_way: Vec<Workflow> = Vec::new();
+        let mut keys: Vec<(u128, String, bool)> = Vec::new();
+        for (step, address, number) in steps {
+            let text = format!("B: site{number}");
+            match step {
+                0..=2 => {
+                    if let Some(workflow) = table.begin(&carried(&text), caller(address + 10), &limits) {
+                        keys.push((workflow.key, text, false));
+                        under_way.push(workflow);
+                    }
+                }
+                3 | 4 if !under_way.is_empty() => {
+                    let workflow = under_way.swap_remove(number as usize % under_way.len());
+                    table.end(&workflow);
+                }
+                5 if number % 8 == 0 => {
+                    if let Some(workflow) = under_way.last() {
+                        table.goes_on(workflow, &limits);
+                        for (key, _, goes_on) in &mut keys {
+                            *goes_on |= *key == workflow.key;
+                        }
+                    }
+                }
+                _ => {}
+            }
+            for (key, text, goes_on) in &keys {
+                let found = scope_of(&table, *key);
+                let must_be_known = *goes_on || under_way.iter().any(|workflow| workflow.key == *key);
+                prop_assert!(found == *text || found == "lost" && !must_be_known, "{}: {}", text, found);
+            }
+            prop_assert!(table.len() <= 40);
+        }
+    }
 }

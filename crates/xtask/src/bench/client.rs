@@ -2,11 +2,12 @@
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
+use socket2::{Domain, Socket, Type};
 
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
@@ -23,7 +24,19 @@ pub(super) struct Answer {
 
 impl Client {
     pub(super) fn connect(address: SocketAddr) -> Result<Self> {
-        let stream = TcpStream::connect(address).with_context(|| format!("nobody answers at {address}"))?;
+        Self::connect_from(Ipv4Addr::UNSPECIFIED, address)
+    }
+
+    /// From an address of this machine.
+    pub(super) fn connect_from(from: Ipv4Addr, address: SocketAddr) -> Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        if !from.is_unspecified() {
+            socket.bind(&SocketAddr::new(from.into(), 0).into())?;
+        }
+        socket
+            .connect(&address.into())
+            .with_context(|| format!("nobody answers at {address}"))?;
+        let stream = TcpStream::from(socket);
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(SILENCE_MAX))?;
         Ok(Self {

@@ -20,6 +20,8 @@ pub(crate) struct Demo {
     child: Child,
     /// Service B of the first site, as users reach it.
     pub(crate) entry: SocketAddr,
+    /// Its service A.
+    pub(crate) entry_a: SocketAddr,
     pub(crate) agents: Vec<Agent>,
 }
 
@@ -45,6 +47,8 @@ struct Site {
 
 #[derive(Deserialize)]
 struct Services {
+    #[serde(rename = "A")]
+    a: Service,
     #[serde(rename = "B")]
     b: Service,
 }
@@ -81,13 +85,18 @@ impl Demo {
         }
         let map: Map = serde_json::from_str(&line)
             .with_context(|| format!("the demo did not print where its sites are, but `{line}`"))?;
-        let entry = match map.sites.as_slice() {
-            [first, ..] => first.services.b.public,
-            [] => bail!("the demo has no sites"),
+        let Some(Site { services, .. }) = map.sites.first() else {
+            bail!("the demo has no sites");
         };
+        let (entry_a, entry) = (services.a.public, services.b.public);
         let agents = map.sites.iter().map(|site| agent(program, site));
         let agents = agents.collect::<Result<Vec<_>>>()?;
-        Ok(Self { child, entry, agents })
+        Ok(Self {
+            child,
+            entry,
+            entry_a,
+            agents,
+        })
     }
 
     /// Ends the demo and fails unless it ends well.

@@ -1,6 +1,6 @@
 //! A caller's connection to a listener, HTTP/1.1 or HTTP/2, with or without TLS.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls_pki_types::ServerName;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
 };
 use tokio_rustls::TlsConnector;
 
@@ -39,6 +39,19 @@ impl Connection {
     /// Cleartext, by prior knowledge.
     pub(crate) async fn http2(addr: SocketAddr) -> Self {
         Self::try_open(addr, true, None).await.unwrap()
+    }
+
+    /// From another address than the others have.
+    pub(crate) async fn http1_from(from: Ipv4Addr, addr: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::new(from.into(), 0)).unwrap();
+        let stream = socket.connect(addr).await.unwrap();
+        let _ = stream.set_nodelay(true);
+        Self {
+            sender: shake_hands(stream, false).await.unwrap(),
+            scheme: "http",
+            addr,
+        }
     }
 
     pub(crate) async fn try_open(

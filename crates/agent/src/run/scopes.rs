@@ -1,4 +1,4 @@
-//! Workflows that go on behind their answers, kept in a file so that a restart does not lose their scopes.
+//! The scopes of workflows that go on behind their answers, kept in a file so that a restart does not lose them.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -9,17 +9,19 @@ use std::{
     time::Duration,
 };
 
-use cheops_proxy::{SavedWorkflow, Shared};
+use cheops_proxy::{SavedScope, Shared};
 use tokio::sync::oneshot;
 
-const FILE: &str = "workflows";
-/// How often forgotten workflows are looked for.
+const FILE: &str = "scopes";
+/// What an earlier version kept: its keys mean nothing any more.
+const FILE_OF_BEFORE: &str = "workflows";
+/// How often it is looked for what is over.
 const EXPIRE_EVERY: Duration = Duration::from_secs(5);
-/// Lines of forgotten workflows that the file may have before it is written anew.
+/// Lines of forgotten scopes that the file may have before it is written anew.
 const WASTE_MIN: usize = 4096;
 
-/// A file with one line per workflow. Lines are only added; those of forgotten workflows go when the file is
-/// written anew. How long ago a workflow was last used is not in it: after a restart that begins again.
+/// A file with one line per scope. Lines are only added; those of forgotten scopes go when the file is
+/// written anew. How long ago a scope was last used is not in it: after a restart that begins again.
 struct Journal {
     path: PathBuf,
     file: Option<File>,
@@ -36,7 +38,7 @@ impl Journal {
     }
 
     /// What the file tells. A line that was being written when the agent ended is left out.
-    fn read(&self) -> io::Result<Vec<SavedWorkflow>> {
+    fn read(&self) -> io::Result<Vec<SavedScope>> {
         match fs::read_to_string(&self.path) {
             Ok(text) => Ok(text.lines().filter_map(|line| line.parse().ok()).collect()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -44,40 +46,36 @@ impl Journal {
         }
     }
 
-    fn add(&mut self, workflows: &[SavedWorkflow]) -> io::Result<()> {
+    fn add(&mut self, scopes: &[SavedScope]) -> io::Result<()> {
         let file = match self.file.take() {
             Some(file) => file,
             None => open(&self.path, OpenOptions::new().append(true))?,
         };
         // After a failure it is opened again: a line that was cut off ends before the next one begins.
         let file = self.file.insert(file);
-        let written = write(file, workflows);
+        let written = write(file, scopes);
         if written.is_err() {
             self.file = None;
         }
-        self.lines += workflows.len();
+        self.lines += scopes.len();
         written
     }
 
     /// Written aside and renamed: a crash leaves the old file or the new one.
-    fn rewrite(&mut self, workflows: &[SavedWorkflow]) -> io::Result<()> {
+    fn rewrite(&mut self, scopes: &[SavedScope]) -> io::Result<()> {
         let aside = self.path.with_extension("new");
         let mut file = open(&aside, OpenOptions::new().write(true).truncate(true))?;
-        write(&mut file, workflows)?;
+        write(&mut file, scopes)?;
         fs::rename(&aside, &self.path)?;
         // It goes on under its new name, at its end.
         self.file = Some(file);
-        self.lines = workflows.len();
+        self.lines = scopes.len();
         Ok(())
     }
 
-    /// Adds workflows, and writes the file anew when too much of it is waste.
-    fn save(
-        &mut self,
-        workflows: &[SavedWorkflow],
-        all: impl FnOnce() -> Vec<SavedWorkflow>,
-    ) -> io::Result<()> {
-        self.add(workflows)?;
+    /// Adds scopes, and writes the file anew when too much of it is waste.
+    fn save(&mut self, scopes: &[SavedScope], all: impl FnOnce() -> Vec<SavedScope>) -> io::Result<()> {
+        self.add(scopes)?;
         // The table is walked only when the file has become long.
         if self.lines <= WASTE_MIN {
             return Ok(());
@@ -89,7 +87,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Whether most of the file is about forgotten workflows.
+    /// Whether most of the file is about forgotten scopes.
     fn is_wasteful(&self, kept: usize) -> bool {
         self.lines > 2 * kept + WASTE_MIN
     }
@@ -99,41 +97,43 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     options.create(true).mode(0o600).open(path)
 }
 
-fn write(file: &mut File, workflows: &[SavedWorkflow]) -> io::Result<()> {
+fn write(file: &mut File, scopes: &[SavedScope]) -> io::Result<()> {
     // An empty line first: what was cut off before ends there.
     let mut text = String::from("\n");
-    for workflow in workflows {
-        text.push_str(&workflow.to_string());
+    for scope in scopes {
+        text.push_str(&scope.to_string());
         text.push('\n');
     }
     file.write_all(text.as_bytes())?;
     file.sync_data()
 }
 
-/// Keeps the table of workflows: forgets those that are over, saves those that go on.
-pub(super) struct Workflows {
+/// Keeps what is known of workflows: forgets what is over, saves the scopes of those that go on.
+pub(super) struct Scopes {
     shared: Arc<Shared>,
     journal: Arc<Mutex<Journal>>,
 }
 
-impl Workflows {
-    /// Gives the table what the last process left. A file that cannot be used costs only the workflows
-    /// in it, whose later calls are then refused; it does not keep the agent from running.
+impl Scopes {
+    /// Gives the table what the last process left. A file that cannot be used costs only the scopes in it: later calls with
+    /// their keys are then refused. It does not keep the agent from running.
     pub(super) fn restore(shared: Arc<Shared>, data_dir: &Path) -> Self {
         let mut journal = Journal::new(data_dir);
+        // Mostly there is none.
+        let _ = fs::remove_file(data_dir.join(FILE_OF_BEFORE));
         match journal.read() {
-            Ok(workflows) => {
+            Ok(saved) => {
                 let limits = &shared.world().limits;
-                let restored = workflows
+                let restored = saved
                     .iter()
                     .filter(|saved| shared.correlation.restore(saved, limits))
                     .count();
                 if restored > 0 {
-                    tracing::info!(workflows = restored, "workflows of before the restart go on");
+                    tracing::info!(scopes = restored, "workflows of before the restart go on");
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, file = %journal.path.display(), "workflows of before the restart are lost");
+                tracing::warn!(%error, file = %journal.path.display(), "scopes of before the restart are lost");
             }
         }
         if let Err(error) = journal.rewrite(&shared.correlation.to_be_kept()) {
@@ -148,24 +148,24 @@ impl Workflows {
         let mut expire = tokio::time::interval(EXPIRE_EVERY);
         loop {
             tokio::select! {
-                workflows = self.shared.correlation.unsaved() => self.save(workflows).await,
-                _ = expire.tick() => self.shared.correlation.expire(&self.shared.world().limits),
+                scopes = self.shared.correlation.unsaved() => self.save(scopes).await,
+                _ = expire.tick() => self.shared.correlation.expire(),
                 _ = &mut stop => break,
             }
         }
-        let workflows = self.shared.correlation.take_unsaved();
-        self.save(workflows).await;
+        let scopes = self.shared.correlation.take_unsaved();
+        self.save(scopes).await;
     }
 
     /// What comes in the meantime is saved together, next.
-    async fn save(&mut self, workflows: Vec<SavedWorkflow>) {
-        if workflows.is_empty() {
+    async fn save(&mut self, scopes: Vec<SavedScope>) {
+        if scopes.is_empty() {
             return;
         }
         let (shared, journal) = (self.shared.clone(), self.journal.clone());
         let saved = tokio::task::spawn_blocking(move || {
             let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Err(error) = journal.save(&workflows, || shared.correlation.to_be_kept()) {
+            if let Err(error) = journal.save(&scopes, || shared.correlation.to_be_kept()) {
                 warn_unsaved(&error, &journal.path);
             }
         });
@@ -175,15 +175,15 @@ impl Workflows {
 }
 
 fn warn_unsaved(error: &io::Error, path: &Path) {
-    tracing::warn!(%error, file = %path.display(), "workflows are not saved: a restart now would lose their scopes");
+    tracing::warn!(%error, file = %path.display(), "scopes of workflows that go on are not saved: a restart now would lose them");
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn saved(number: u128) -> SavedWorkflow {
-        format!("{number:032x} scope B: site{number}").parse().unwrap()
+    fn saved(number: u64) -> SavedScope {
+        format!("{number:013x} scope 8 B: site{number}").parse().unwrap()
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
         journal.add(&[saved(4)]).unwrap();
         assert_eq!(journal.read().unwrap(), [saved(2), saved(4)]);
         assert_eq!(journal.lines, 2);
-        assert!(!dir.path().join("workflows.new").exists());
+        assert!(!dir.path().join("scopes.new").exists());
     }
 
     #[test]
@@ -211,11 +211,17 @@ mod tests {
         let mut journal = Journal::new(dir.path());
         journal.add(&[saved(1)]).unwrap();
         let text = fs::read_to_string(&journal.path).unwrap();
-        let cut = format!("{text}{}", &saved(2).to_string()[..20]);
-        fs::write(&journal.path, cut).unwrap();
-        let mut journal = Journal::new(dir.path());
-        journal.add(&[saved(3)]).unwrap();
-        assert_eq!(journal.read().unwrap(), [saved(1), saved(3)]);
+        let line = saved(2).to_string();
+        for length in 0..line.len() {
+            fs::write(&journal.path, format!("{text}{}", &line[..length])).unwrap();
+            let mut journal = Journal::new(dir.path());
+            journal.add(&[saved(3)]).unwrap();
+            assert_eq!(
+                journal.read().unwrap(),
+                [saved(1), saved(3)],
+                "cut after {length}"
+            );
+        }
     }
 
     #[test]

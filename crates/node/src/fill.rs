@@ -6,11 +6,11 @@ use std::{
 };
 
 use cheops_replica::{
-    Attempt, Birth, Body, Context, Digest, Draft, Effect, Event, Footprint, LocalId, MetaId, PlainRules,
-    Recognise, Request, Set, Site, Token, Tuning, Verb, create, receive, step,
+    Attempt, Birth, Context, Digest, Draft, Effect, Event, Footprint, LocalId, MetaId, PlainRules, Recognise,
+    Request, Set, Site, Token, Tuning, Verb, create, receive, step,
 };
 use cheops_store::{Incarnation, Options, Pending, Store};
-use cheops_types::{Limits, ServiceName, SiteName};
+use cheops_types::{KeptBody, Limits, ServiceName, SiteName};
 
 use crate::{
     engine::Held,
@@ -147,7 +147,7 @@ impl Fill {
                 method: "POST".into(),
                 path: self.kind.clone(),
                 headers: vec![("content-type".into(), "application/json".into())],
-                body: Body::Inline(STATE.to_vec()),
+                body: KeptBody::Inline(STATE.into()),
                 scope: format!("{} & {}", self.here, self.other),
                 caller: None,
                 shares: Vec::new(),
@@ -174,15 +174,16 @@ mod tests {
     use std::sync::Arc;
 
     use cheops_glue::Profile;
-    use cheops_plan::{Coordinator as _, Presence};
+    use cheops_plan::Presence;
+    use cheops_ports::Coordinator as _;
     use cheops_store::SiteKey;
 
     use super::*;
     use crate::{
         lab::{NOW_MS, service, site},
         node::{Node, Options as NodeOptions},
-        ports::Surroundings,
         rows::{Operations, Sets, UnsettledRecords},
+        surroundings::Surroundings,
     };
 
     struct Around;

@@ -2,9 +2,8 @@
 //!
 //! A name is a row of the store, and a decision about it is one commit: durable before it is answered.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::ops::ControlFlow;
 
-use bytes::Bytes;
 use cheops_replica::{
     MetaId,
     names::{Holding, HoldingState, Moment, decide},
@@ -23,19 +22,19 @@ const SLACK_MS: u64 = 5_000;
 /// Claims that are told at once.
 const CLAIMS_MAX: usize = 1000;
 
-/// Answers what the agent of a site asks, this one's own among them.
-pub(crate) async fn answer(core: Arc<Core>, from: SiteName, body: Bytes) -> Result<Bytes, Problem> {
-    let request: NameRequest = serde_json::from_slice(&body).map_err(|error| {
-        let detail = format!("site `{from}` asks for a name in a way that cannot be read: {error}");
-        Problem::new(Code::BadRequest, detail).at(&core.site)
-    })?;
+/// Answers what a site asks, this one among them.
+pub(crate) async fn answer(
+    core: &Core,
+    from: &SiteName,
+    request: NameRequest,
+) -> Result<NameVerdict, Problem> {
     let container = MetaId::new(&request.container);
     let failed = |error| problems::store(&core.site, &error);
     let head = core
         .store
         .read_with(|read| rows::head(read, &container))
         .map_err(failed)?;
-    let head = head.filter(|head| from == core.site || head.sites.contains(&from));
+    let head = head.filter(|head| *from == core.site || head.sites.contains(from));
     let Some(head) = head.filter(is_container) else {
         let detail = format!(
             "site `{}` shares no container `{container}` that spans sites with site `{from}`",
@@ -43,12 +42,11 @@ pub(crate) async fn answer(core: Arc<Core>, from: SiteName, body: Bytes) -> Resu
         );
         return Err(Problem::new(Code::UnknownReplicaSet, detail).at(&core.site));
     };
-    let verdict = if is_prime(&core, &head) || is_note(&core, &from, &request.ask) {
-        take(&core, &head, request).await?
+    if is_prime(core, &head) || is_note(core, from, &request.ask) {
+        take(core, &head, request).await
     } else {
-        NameVerdict::NotPrime
-    };
-    Ok(serde_json::to_vec(&verdict).unwrap_or_default().into())
+        Ok(NameVerdict::NotPrime)
+    }
 }
 
 pub(crate) fn is_container(head: &Head) -> bool {

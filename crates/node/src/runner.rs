@@ -12,12 +12,12 @@ mod read;
 mod recast;
 mod render;
 mod speak;
-mod spooled;
 #[cfg(test)]
 mod tests;
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
+use cheops_ports::{Application, Peers};
 use cheops_replica::{Attempt, Event};
 use tokio::{
     sync::{Semaphore, mpsc},
@@ -33,7 +33,6 @@ use crate::{
     core::Core,
     fetch::Fetcher,
     names,
-    ports::{Application, Peers},
     task::{Call, Task, What},
     upkeep,
     wire::Outboxes,

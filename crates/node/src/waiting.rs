@@ -7,9 +7,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use cheops_plan::Told;
+use cheops_ports::Told;
 use cheops_replica::{Answer, Token};
 use cheops_types::Problem;
+use http::HeaderMap;
 use tokio::sync::watch;
 
 /// What a caller sent that the operation does not record. Only the first execution has it; preconditions, which
@@ -17,7 +18,7 @@ use tokio::sync::watch;
 #[derive(Default)]
 pub(crate) struct Caller {
     /// All headers, credentials and preconditions included.
-    pub(crate) headers: Vec<(String, Bytes)>,
+    pub(crate) headers: HeaderMap,
 }
 
 /// Headers may hold credentials.
@@ -31,7 +32,7 @@ impl fmt::Debug for Caller {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct AppAnswer {
     pub(crate) status: u16,
-    pub(crate) headers: Vec<(String, Bytes)>,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
@@ -125,7 +126,7 @@ impl Waiting {
     }
 
     /// The same without taking it.
-    pub(crate) fn headers(&self, token: Token) -> Option<Vec<(String, Bytes)>> {
+    pub(crate) fn headers(&self, token: Token) -> Option<HeaderMap> {
         let callers = self.lock();
         let caller = callers.get(&token)?.caller.as_ref()?;
         Some(caller.headers.clone())
@@ -205,7 +206,8 @@ mod tests {
 
     fn waiting() -> (Waiting, Waiter) {
         let waiting = Waiting::default();
-        let headers = vec![("if-match".to_owned(), Bytes::from_static(b"7"))];
+        let headers = [(http::header::IF_MATCH, http::HeaderValue::from_static("7"))];
+        let headers = headers.into_iter().collect();
         let waiter = waiting.register(Token(1), Caller { headers });
         (waiting, waiter)
     }

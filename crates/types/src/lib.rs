@@ -3,6 +3,7 @@
 //! Every other crate speaks in these. Nothing here performs I/O, reads a clock or knows an
 //! application.
 
+mod body;
 mod caller;
 mod clock;
 mod code;
@@ -18,6 +19,7 @@ mod slot;
 mod span;
 mod verb;
 
+pub use body::KeptBody;
 pub use caller::Caller;
 pub use clock::{Ahead, HybridClock, Stamp};
 pub use code::Code;

@@ -5,16 +5,20 @@ use std::{borrow::Cow, io::Read as _};
 use bytes::Bytes;
 use cheops_replica::{self as replica, Attempt, Conditions, Execution, Form, LocalId, Recognise, Record};
 use cheops_store::{Payload, PayloadRef};
-use cheops_types::{Outcome, Problem, SiteName};
+use cheops_types::{KeptBody, Outcome, Problem, SiteName};
+use http::{
+    HeaderValue,
+    header::{CONTENT_TYPE, LOCATION},
+};
 use tokio::task::spawn_blocking;
 use tracing::{debug, warn};
 
 use super::{
-    Hands, call,
+    Hands,
     lawful::Asked,
     read::Access,
     recast,
-    render::{Content, Mark, Order, Render},
+    render::{Mark, Order, Render},
     speak::Spoken,
 };
 use crate::{
@@ -49,7 +53,7 @@ pub(super) struct Broken;
 
 /// The body of a request on its way, kept in the spool until it has ended.
 struct Kept {
-    content: Content,
+    content: KeptBody,
     _payload: Option<Payload>,
 }
 
@@ -96,10 +100,10 @@ impl Hands {
                 warn!(set = %set.meta, problem = %problem.detail, "a request cannot be rendered");
                 let status = problem.status();
                 if has_caller {
-                    let content_type = Bytes::from_static(Problem::CONTENT_TYPE.as_bytes());
+                    let content_type = HeaderValue::from_static(Problem::CONTENT_TYPE);
                     let answer = AppAnswer {
                         status,
-                        headers: vec![("content-type".to_owned(), content_type)],
+                        headers: [(CONTENT_TYPE, content_type)].into_iter().collect(),
                         body: problem.to_bytes().into(),
                     };
                     self.core.waiting.put_answer(execution.token, answer);
@@ -249,7 +253,8 @@ impl Hands {
             return answered(status, None);
         }
         let kind = profile.kind(&set.service, &set.kind);
-        let told = kind.id_in_answer(call::header(answer, "location"), &answer.body);
+        let location = answer.headers.get(LOCATION).and_then(|value| value.to_str().ok());
+        let told = kind.id_in_answer(location, &answer.body);
         let chosen = match execution.recognise {
             Recognise::ChosenId => Some(set.meta.as_str()),
             _ => set.name.as_deref(),
@@ -276,15 +281,15 @@ impl Hands {
         mark: Mark,
     ) -> Result<Kept, Unsent> {
         let inline = |bytes: Bytes| Kept {
-            content: Content::Inline(bytes),
+            content: KeptBody::Inline(bytes),
             _payload: None,
         };
         if let Some(conditional) = conditions.and_then(|conditions| conditions.body.as_deref()) {
             return Ok(inline(Bytes::copy_from_slice(conditional)));
         }
         let payload = match &request.body {
-            replica::Body::Inline(recorded) => return Ok(inline(Bytes::copy_from_slice(recorded))),
-            replica::Body::Spooled { hash, bytes } => PayloadRef {
+            KeptBody::Inline(recorded) => return Ok(inline(recorded.clone())),
+            KeptBody::Spooled { hash, bytes } => PayloadRef {
                 hash: (*hash).into(),
                 bytes: *bytes,
             },
@@ -307,7 +312,7 @@ impl Hands {
         let max_bytes = self.core.surroundings.limits().replicated_answer_max_bytes as u64;
         if !is_changed || payload.bytes > max_bytes {
             return Ok(Kept {
-                content: Content::Spooled(payload),
+                content: request.body.clone(),
                 _payload: Some(fetched),
             });
         }
@@ -328,16 +333,16 @@ impl Hands {
         &self,
         set: &Record,
         execution: &Execution,
-        content: Option<Content>,
+        content: Option<KeptBody>,
         caller: Option<&Caller>,
         mark: Mark,
         access: Access<'_>,
     ) -> Result<Order, Unsent> {
         let form = &execution.form;
-        let content = content.unwrap_or_else(|| Content::Inline(Bytes::new()));
+        let content = content.unwrap_or(KeptBody::EMPTY);
         let join = match (form, &content) {
             // What a caller demands is between it and the application: it goes as it came.
-            (Form::Repeat { request, .. }, Content::Inline(body))
+            (Form::Repeat { request, .. }, KeptBody::Inline(body))
                 if caller.is_none() && execution.conditions.is_none() =>
             {
                 recast::join(&self.core.surroundings.profile(), set, request, body)
@@ -363,7 +368,7 @@ impl Hands {
                 record: set,
                 ids,
             };
-            if let (Some(join), Form::Repeat { request, local }, Content::Inline(body)) =
+            if let (Some(join), Form::Repeat { request, local }, KeptBody::Inline(body)) =
                 (join, form, &content)
             {
                 return render.join(join, request, body, local, &key, &current);

@@ -2,6 +2,7 @@
 
 use cheops_glue::Own;
 use cheops_replica::{Digest, LocalId, Record};
+use http::HeaderMap;
 use ring::digest::{SHA256, digest};
 
 use super::{Hands, ids::ToShown, render::Order};
@@ -85,7 +86,7 @@ impl Hands {
                     // The application would say so: it is nobody's.
                     return Some(AppAnswer {
                         status: 401,
-                        headers: Vec::new(),
+                        headers: HeaderMap::new(),
                         body: why.into(),
                     });
                 }

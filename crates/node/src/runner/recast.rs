@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use cheops_glue::{self as glue, Address, Effect, Ids, Kind, Own, Profile};
-use cheops_replica::{Body, Event, Execution, Footprint, Form, LocalId, Recast, Record, Request};
-use cheops_types::{Code, Problem, SpanForm};
+use cheops_replica::{Event, Execution, Footprint, Form, LocalId, Recast, Record, Request};
+use cheops_types::{Code, KeptBody, Problem, SpanForm};
 use tracing::debug;
 
 use super::{Hands, divide::wholes_of, execute::Unsent, read::Access, render};
@@ -155,7 +155,7 @@ impl Hands {
             method: recorded.method,
             path: profile.map_path(&set.service, &path, Own::Hole, &Same),
             headers: headers(&kind, request, &recorded.content_type),
-            body: Body::Inline(recorded.body),
+            body: KeptBody::Inline(recorded.body.into()),
             scope: request.scope.clone(),
             caller: request.caller.clone(),
             shares: request.shares.clone(),
@@ -176,7 +176,7 @@ impl Hands {
             method: rendered.method,
             path: rendered.path,
             headers: headers(&kind, request, &rendered.content_type),
-            body: Body::Inline(rendered.body),
+            body: KeptBody::Inline(rendered.body.into()),
             scope: request.scope.clone(),
             caller: request.caller.clone(),
             shares: request.shares.clone(),

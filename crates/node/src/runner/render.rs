@@ -5,11 +5,13 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use cheops_glue::{self as glue, Address, Changed, Effect, Ids, Kind, Own, Profile};
 use cheops_replica::{LocalId, Recognise, Record, Request, Token};
-use cheops_store::PayloadRef;
-use cheops_types::{Code, Problem};
+use cheops_types::{Code, KeptBody, Problem};
 
 use super::{ids::Filled, recast::Join};
-use crate::{secret::Headers, waiting::Caller};
+use crate::{
+    secret::{self, Headers},
+    waiting::Caller,
+};
 
 /// Set anew for every request, or true only for the connection that it came on.
 const NOT_REPEATED: [&str; 10] = [
@@ -30,7 +32,7 @@ pub(super) struct Order {
     pub(super) method: String,
     pub(super) path: String,
     pub(super) headers: Headers,
-    pub(super) body: Content,
+    pub(super) body: KeptBody,
 }
 
 impl Order {
@@ -40,15 +42,9 @@ impl Order {
             method: "GET".to_owned(),
             path,
             headers: vec![json("accept")],
-            body: Content::Inline(Bytes::new()),
+            body: KeptBody::EMPTY,
         }
     }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Content {
-    Inline(Bytes),
-    Spooled(PayloadRef),
 }
 
 /// How the application recognises a request that it has seen.
@@ -77,7 +73,7 @@ impl Render<'_> {
     pub(super) fn create(
         &self,
         request: &Request,
-        body: Content,
+        body: KeptBody,
         caller: Option<&Caller>,
         mark: Mark,
     ) -> Result<Order, Problem> {
@@ -93,7 +89,7 @@ impl Render<'_> {
     pub(super) fn repeat(
         &self,
         request: &Request,
-        body: Content,
+        body: KeptBody,
         local: &LocalId,
         caller: Option<&Caller>,
         mark: Mark,
@@ -114,11 +110,11 @@ impl Render<'_> {
         let state = self.map_state(&kind.collection_path(key), state)?;
         let rendered = kind.create_from(key, &state);
         let mut order = of_rendered(rendered);
-        if let (Some(name), Content::Inline(body)) = (&self.record.name, &order.body) {
+        if let (Some(name), KeptBody::Inline(body)) = (&self.record.name, &order.body) {
             let named = kind
                 .with_id(body, name)
                 .map_err(|error| self.unreadable(&error))?;
-            order.body = Content::Inline(named.into());
+            order.body = KeptBody::Inline(named.into());
         }
         order.body = self.marked(order.body, mark)?;
         self.add_key(&mut order.headers, &[], mark);
@@ -166,14 +162,14 @@ impl Render<'_> {
     pub(super) fn remake(
         &self,
         request: &Request,
-        body: &Content,
+        body: &KeptBody,
         local: &LocalId,
         key: &str,
         current: &[u8],
     ) -> Result<Option<Order>, Problem> {
         match body {
-            Content::Inline(body) => self.join(Join::Replace, request, body, local, key, current),
-            Content::Spooled(_) => Err(self.unreadable(&"it is too long to be set over another one")),
+            KeptBody::Inline(body) => self.join(Join::Replace, request, body, local, key, current),
+            KeptBody::Spooled { .. } => Err(self.unreadable(&"it is too long to be set over another one")),
         }
     }
 
@@ -198,7 +194,7 @@ impl Render<'_> {
             method: "DELETE".to_owned(),
             path: self.kind().item_path(key),
             headers: Vec::new(),
-            body: Content::Inline(Bytes::new()),
+            body: KeptBody::EMPTY,
         }
     }
 
@@ -223,15 +219,15 @@ impl Render<'_> {
         &self,
         address: Option<&Address<'_>>,
         request: &Request,
-        body: Content,
+        body: KeptBody,
         own: Own<'_>,
         ids: &dyn Ids,
-    ) -> Result<Content, Problem> {
-        let (Some(address), Content::Inline(bytes)) = (address, &body) else {
+    ) -> Result<KeptBody, Problem> {
+        let (Some(address), KeptBody::Inline(bytes)) = (address, &body) else {
             return Ok(body);
         };
         match address.map_body(bytes, own, ids) {
-            Ok(Cow::Owned(mapped)) => Ok(Content::Inline(mapped.into())),
+            Ok(Cow::Owned(mapped)) => Ok(KeptBody::Inline(mapped.into())),
             Err(error) if must_read(address, request) => Err(self.unreadable(&error)),
             // Nothing to change, or a body of another kind, with no ids that anyone could know of.
             Ok(Cow::Borrowed(_)) | Err(_) => Ok(body),
@@ -248,21 +244,21 @@ impl Render<'_> {
     }
 
     /// The body of a create with what it is recognised by.
-    fn marked(&self, body: Content, mark: Mark) -> Result<Content, Problem> {
+    fn marked(&self, body: KeptBody, mark: Mark) -> Result<KeptBody, Problem> {
         let kind = self.kind();
         let marked = match (mark.recognise, &body) {
             (Recognise::Nothing | Recognise::Key, _) => return Ok(body),
             // What is in the spool was found too long to be changed.
-            (_, Content::Spooled(_)) => Err("it is too long".to_owned()),
-            (Recognise::Marker, Content::Inline(bytes)) => kind
+            (_, KeptBody::Spooled { .. }) => Err("it is too long".to_owned()),
+            (Recognise::Marker, KeptBody::Inline(bytes)) => kind
                 .with_marker(bytes, &mark.token.to_string())
                 .map_err(|error| error.to_string()),
-            (Recognise::ChosenId, Content::Inline(bytes)) => kind
+            (Recognise::ChosenId, KeptBody::Inline(bytes)) => kind
                 .with_id(bytes, self.record.meta.as_str())
                 .map_err(|error| error.to_string()),
         };
         marked
-            .map(|bytes| Content::Inline(bytes.into()))
+            .map(|bytes| KeptBody::Inline(bytes.into()))
             .map_err(|reason| self.unreadable(&reason))
     }
 
@@ -270,7 +266,7 @@ impl Render<'_> {
         &self,
         request: &Request,
         path: String,
-        body: Content,
+        body: KeptBody,
         caller: Option<&Caller>,
         mark: Mark,
     ) -> Order {
@@ -281,11 +277,7 @@ impl Render<'_> {
             )
         });
         let mut headers: Headers = match caller {
-            Some(caller) => caller
-                .headers
-                .iter()
-                .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
-                .collect(),
+            Some(caller) => secret::listed(&caller.headers, |_| true),
             None => recorded.collect(),
         };
         headers.retain(|(name, _)| !NOT_REPEATED.contains(&name.as_str()));
@@ -356,7 +348,7 @@ fn of_rendered(rendered: glue::Rendered) -> Order {
             ("content-type".to_owned(), Bytes::from(rendered.content_type)),
             json("accept"),
         ],
-        body: Content::Inline(rendered.body.into()),
+        body: KeptBody::Inline(rendered.body.into()),
     }
 }
 

@@ -3,17 +3,14 @@
 use bytes::Bytes;
 use cheops_glue::{StandIn, Verified};
 use cheops_replica::Record;
-use cheops_types::{Problem, ServiceName};
+use cheops_types::{KeptBody, Problem, ServiceName};
 use tokio::{sync::Mutex, time::Instant};
 use tracing::warn;
 
-use super::{
-    Hands,
-    render::{Content, Order},
-};
+use super::{Hands, render::Order};
 use crate::{
     caller::{OnBehalf, Voice, voice},
-    secret::Headers,
+    secret::{self, Headers},
     waiting::Caller,
 };
 
@@ -94,9 +91,7 @@ impl Hands {
             kind.credential_headers().iter().any(|listed| listed == name)
                 || rules.is_some_and(|rules| rules.tells_caller(name))
         };
-        let sent = caller.headers.iter();
-        let sent = sent.map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
-        sent.filter(|(name, _)| authenticates(name)).collect()
+        secret::listed(&caller.headers, authenticates)
     }
 
     /// The application has answered that a request is nobody's.
@@ -153,7 +148,8 @@ impl Hands {
             .await;
         let (value, until_ms) = match &answer {
             Ok(answer) if (200..300).contains(&answer.status) => {
-                let value = super::call::header(answer, &stand_in.token).map(str::to_owned);
+                let value = answer.headers.get(&stand_in.token);
+                let value = value.map(|value| Bytes::copy_from_slice(value.as_bytes()));
                 let ends_ms = stand_in.expires_ms(&answer.body);
                 (
                     value,
@@ -164,7 +160,7 @@ impl Hands {
             }
             _ => (None, 0),
         };
-        let Some(value) = value.map(Bytes::from) else {
+        let Some(value) = value else {
             let status = answer.as_ref().map_or(0, |answer| answer.status);
             warn!(%service, status, "the site gets no token of its own: check its `credential` for this service");
             own.failed = Some(Instant::now());
@@ -188,6 +184,6 @@ fn json_order(method: &str, path: &str, body: Bytes) -> Order {
     order
         .headers
         .push(("content-type".to_owned(), Bytes::from_static(b"application/json")));
-    order.body = Content::Inline(body);
+    order.body = KeptBody::Inline(body);
     order
 }

@@ -4,11 +4,10 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use cheops_replica::{
-    Attempt, Body, Conditions, Execution, Form, Found, LocalId, MetaId, Recognise, Record, Request, Secret,
-    Token,
+    Attempt, Conditions, Execution, Form, Found, LocalId, MetaId, Recognise, Record, Request, Secret, Token,
 };
 use cheops_store::PayloadRef;
-use cheops_types::Outcome;
+use cheops_types::{KeptBody, Outcome};
 
 use super::*;
 use crate::{
@@ -37,7 +36,7 @@ fn request(method: &str, path: &str, body: &str) -> Request {
         method: method.to_owned(),
         path: path.to_owned(),
         headers: vec![("content-type".to_owned(), "application/json".to_owned())],
-        body: Body::Inline(body.as_bytes().to_vec()),
+        body: KeptBody::Inline(Bytes::copy_from_slice(body.as_bytes())),
         scope: "a & b".to_owned(),
         caller: None,
         shares: Vec::new(),
@@ -70,7 +69,7 @@ fn hands(lab: &Lab, application: &Rc<FakeApplication>) -> Rc<Hands> {
 }
 
 fn credential(lab: &Lab, value: &'static str) -> Secret {
-    let headers = [("authorization".to_owned(), Bytes::from_static(value.as_bytes()))];
+    let headers = lab::headers(&[("authorization", value)]);
     secret::seal(&lab.core.key, &*lab.core.surroundings, &headers).unwrap()
 }
 
@@ -137,16 +136,14 @@ fn the_first_execution_is_the_callers_own_and_its_answer_waits_for_it() {
     let lab = Lab::new("a");
     let application = FakeApplication::answering([answer(200, &[("etag", "\"2\"")], r#"{"id":7}"#)]);
     let caller = Caller {
-        headers: [
+        headers: lab::headers(&[
             ("If-Match", "\"1\""),
             ("Authorization", "Bearer mine"),
             ("Content-Type", "application/json"),
             ("Content-Length", "3"),
             ("Host", "elsewhere"),
             ("Accept-Encoding", "gzip"),
-        ]
-        .map(|(name, value)| (name.to_owned(), Bytes::from(value)))
-        .to_vec(),
+        ]),
     };
     let conditions = Conditions {
         headers: vec![("if-match".to_owned(), b"\"1\"".to_vec())],
@@ -176,7 +173,7 @@ fn the_first_execution_is_the_callers_own_and_its_answer_waits_for_it() {
     }
     let told = waiter.take_answer().unwrap();
     assert_eq!((told.status, &told.body[..]), (200, &br#"{"id":7}"#[..]));
-    assert_eq!(told.headers, [("etag".to_owned(), Bytes::from_static(b"\"2\""))]);
+    assert_eq!(told.headers, lab::headers(&[("etag", "\"2\"")]));
 
     // Once more, after a doubt: what was recorded, and what its caller demanded.
     let application = FakeApplication::answering([answer(412, &[], "")]);
@@ -478,7 +475,7 @@ fn a_spooled_body_is_streamed_as_it_came() {
     let set = record("B", "file", "m");
     let application = FakeApplication::answering([answer(204, &[], "")]);
     let mut put = request("PUT", "/files/{id}/data", "");
-    put.body = Body::Spooled {
+    put.body = KeptBody::Spooled {
         hash: payload.hash.into(),
         bytes: payload.bytes,
     };
@@ -538,7 +535,7 @@ fn secrets_are_never_printed() {
         }),
     };
     let caller = Caller {
-        headers: vec![("authorization".to_owned(), Bytes::from_static(b"hunter2"))],
+        headers: lab::headers(&[("authorization", "hunter2")]),
     };
     let answer = crate::waiting::AppAnswer {
         status: 200,

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
-use cheops_plan::{Prefer, Target, Write, WriteBody};
+use cheops_plan::Target;
+use cheops_ports::{Prefer, Write};
+use cheops_types::KeptBody;
 
 use super::*;
-use crate::{caller, lab::Seen, ports::Access, rows::Vouched};
+use crate::{caller, lab::Seen, rows::Vouched, surroundings::Access};
 
 const GLUE: &str = r#"
 application = "shop"
@@ -163,7 +165,7 @@ fn privileges_are_spoken_for_only_where_they_are_named() {
 fn what_an_operator_brings_is_used() {
     let lab = shop("A", access(Some("site-token"), &[]));
     let application = FakeApplication::answering([answer(200, &[], "{}")]);
-    let headers = [("authorization".to_owned(), Bytes::from_static(b"Bearer mine"))];
+    let headers = lab::headers(&[("authorization", "Bearer mine")]);
     let supplied = secret::seal_supplied(&lab.core.key, &*lab.core.surroundings, &headers).unwrap();
     execute(
         &lab,
@@ -180,10 +182,7 @@ fn what_an_operator_brings_is_used() {
 #[test]
 fn another_site_does_not_say_who_asks() {
     let lab = shop("A", access(Some("site-token"), &[]));
-    let headers = [
-        ("authorization".to_owned(), Bytes::from_static(b"Bearer own")),
-        ("x-remote-user".to_owned(), Bytes::from_static(b"sys:root")),
-    ];
+    let headers = lab::headers(&[("authorization", "Bearer own"), ("x-remote-user", "sys:root")]);
     let sealed = secret::seal(&lab.core.key, &*lab.core.surroundings, &headers).unwrap();
     let mut replay = replace("b", caller("sys:root", &[]), Some(sealed));
     if let Form::Repeat { request, .. } = &mut replay.form {
@@ -351,15 +350,12 @@ fn a_token_of_the_site_goes_beside_the_callers_until_it_ends() {
 }
 
 fn write(headers: &[(&str, &'static str)]) -> Write {
-    let headers = headers.iter();
-    let headers = headers.map(|(name, value)| ((*name).to_owned(), Bytes::from_static(value.as_bytes())));
+    let mut request = http::Request::put("/orders/7").body(KeptBody::EMPTY).unwrap();
+    *request.headers_mut() = lab::headers(headers);
     Write {
         service: service("A"),
         kind: "order".to_owned(),
-        method: "PUT".to_owned(),
-        path: "/orders/7".to_owned(),
-        headers: headers.collect(),
-        body: WriteBody::Inline(Bytes::new()),
+        request,
         scope: String::new(),
         target: Target::set("m".into()),
         prefer: Prefer::default(),
@@ -470,10 +466,7 @@ fn two_names_are_nobodys() {
 #[test]
 fn what_nobody_has_allowed_yet_is_repeated_as_it_was_sent() {
     let lab = shop("A", access(Some("site-token"), &[]));
-    let headers = [
-        ("authorization".to_owned(), Bytes::from_static(b"Bearer ann")),
-        ("Act-User".to_owned(), Bytes::from_static(b"root")),
-    ];
+    let headers = lab::headers(&[("authorization", "Bearer ann"), ("Act-User", "root")]);
     let sealed = || secret::seal(&lab.core.key, &*lab.core.surroundings, &headers).unwrap();
     let repeated = |by: &str| {
         let application = FakeApplication::answering([answer(403, &[], "{}")]);

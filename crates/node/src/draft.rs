@@ -12,7 +12,7 @@ use cheops_plan::{Cross, Target};
 use cheops_ports::Write;
 use cheops_replica::{Birth, Conditions, Draft, Footprint, MetaId, Need, Recognise, Request, Secret, Verb};
 use cheops_store::{Error, ReadSession};
-use cheops_types::{Code, KeptBody, Problem, Share, SiteName};
+use cheops_types::{Code, Consistency, KeptBody, Problem, Share, SiteName};
 use http::{HeaderMap, header::CONTENT_TYPE, uri::PathAndQuery};
 
 use self::wording::Wording;
@@ -72,14 +72,19 @@ pub(crate) fn draft(core: &Core, write: &Write) -> Result<Drafted, Problem> {
         write,
     };
     match &write.target {
-        Target::New { sites, .. } => reading.create(sites, None),
-        Target::Cross(cross) => reading.create(&cross.sites, Some(cross)),
+        Target::New { sites, consistency } => reading.create(sites, *consistency, None),
+        Target::Cross(cross) => reading.create(&cross.sites, Consistency::Eventual, Some(cross)),
         Target::Set { meta, .. } => reading.change(&MetaId::new(meta)),
     }
 }
 
 impl Reading<'_> {
-    fn create(&self, sites: &[SiteName], cross: Option<&Cross>) -> Result<Drafted, Problem> {
+    fn create(
+        &self,
+        sites: &[SiteName],
+        consistency: Consistency,
+        cross: Option<&Cross>,
+    ) -> Result<Drafted, Problem> {
         let write = self.write;
         let here = &self.core.site;
         let sites: BTreeSet<_> = sites.iter().cloned().collect();
@@ -132,6 +137,7 @@ impl Reading<'_> {
             sites,
             span,
             generation: 0,
+            consistency,
         };
         let meaning = Meaning {
             to: To::New(id),

@@ -10,10 +10,10 @@ use cheops_replica::{
     Request, Set, Site, Token, Tuning, Verb, create, receive, step,
 };
 use cheops_store::{Incarnation, Options, Pending, Store};
-use cheops_types::{KeptBody, Limits, ServiceName, SiteName};
+use cheops_types::{Consistency, KeptBody, Limits, ServiceName, SiteName};
 
 use crate::{
-    engine::Held,
+    engine::LoadedSet,
     node::StartError,
     rows::{SiteRecord, SiteRow},
 };
@@ -64,7 +64,7 @@ impl Fill {
             let mut changes = Vec::new();
             for number in next..=last {
                 let set = self.settled(&mut places, number);
-                let mut held = Held::new(RUN, self.now_ms, set, true);
+                let mut held = LoadedSet::new(RUN, self.now_ms, set, true);
                 changes.extend(held.change(None, &self.here));
             }
             let record = SiteRecord {
@@ -136,6 +136,7 @@ impl Fill {
             sites: BTreeSet::from([self.here.clone(), self.other.clone()]),
             span: None,
             generation: 0,
+            consistency: Consistency::Eventual,
         };
         Draft {
             token: Token(u128::from(number)),

@@ -13,6 +13,7 @@ mod coordinate;
 mod core;
 mod draft;
 mod engine;
+mod executor;
 mod fetch;
 mod fill;
 mod finished;

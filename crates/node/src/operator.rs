@@ -9,7 +9,7 @@ mod lists;
 mod membership;
 mod metrics;
 mod operations;
-mod place;
+mod page_end;
 #[cfg(test)]
 mod tests;
 mod verify;

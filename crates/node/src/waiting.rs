@@ -58,18 +58,18 @@ pub(crate) struct Stage {
 /// All callers, by the token of their write.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Waiting {
-    callers: Arc<Mutex<HashMap<Token, Place>>>,
+    callers: Arc<Mutex<HashMap<Token, WaitingWrite>>>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct WaitingWrite {
     /// Until the first execution.
     caller: Option<Arc<Caller>>,
     answer: Option<AppAnswer>,
     stage: watch::Sender<Stage>,
 }
 
-impl Place {
+impl WaitingWrite {
     /// Whether neither a caller waits nor anything is left to execute.
     fn is_over(&self) -> bool {
         let stage = self.stage.borrow();
@@ -101,7 +101,7 @@ impl Waiting {
 
     fn place(&self, token: Token, caller: Option<Caller>) -> Waiter {
         let (sender, stage) = watch::channel(Stage::default());
-        let place = Place {
+        let place = WaitingWrite {
             caller: caller.map(Arc::new),
             answer: None,
             stage: sender,
@@ -134,7 +134,7 @@ impl Waiting {
 
     /// Nothing was executed: the next attempt is the first one. Also for a caller that has been answered (202).
     pub(crate) fn give_back(&self, token: Token, caller: Arc<Caller>) {
-        let place = || Place {
+        let place = || WaitingWrite {
             caller: None,
             answer: None,
             stage: watch::Sender::new(Stage::default()),
@@ -165,7 +165,7 @@ impl Waiting {
         self.lock().contains_key(&token)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Token, Place>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Token, WaitingWrite>> {
         // Every change is one assignment: a panic elsewhere leaves the map whole.
         self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -192,7 +192,7 @@ impl Drop for Waiter {
     fn drop(&mut self) {
         drop(self.stage.take());
         let mut callers = self.waiting.lock();
-        if callers.get(&self.token).is_some_and(Place::is_over) {
+        if callers.get(&self.token).is_some_and(WaitingWrite::is_over) {
             callers.remove(&self.token);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use cheops_types::{Caller, KeptBody, ServiceName, Share, SiteName, Span, Stamp};
+use cheops_types::{Caller, Consistency, KeptBody, ServiceName, Share, SiteName, Span, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{Age, MetaId, OpId, Rank, Token, Vector};
@@ -150,6 +150,9 @@ pub struct Birth {
     /// Counts the sets of one name and one list of sites that have ended.
     #[serde(default)]
     pub generation: u32,
+    /// What its caller asked for. Left out where it is the usual one, so that older agents read and verify the rest.
+    #[serde(default, skip_serializing_if = "Consistency::is_eventual")]
+    pub consistency: Consistency,
 }
 
 /// The parts of the resource that an operation reads or writes, as the glue tells them.

@@ -155,6 +155,7 @@ impl Arena {
         let sites = (first..self.players.len()).map(name).collect();
         let named = self.rng.chance(400);
         let birth = Birth {
+            consistency: cheops_types::Consistency::Eventual,
             service: ServiceName::new("things").expect("a name"),
             kind: "thing".to_owned(),
             parents: Vec::new(),

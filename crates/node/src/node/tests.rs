@@ -11,7 +11,7 @@ use cheops_replica::{
     Attempt, Birth, Content, Event, LocalId, MetaId, Need, Outcome as Ended, Phase, Recognise, Site, State,
 };
 use cheops_store::{Engine as _, EngineError, PayloadHash, Read as _, Span};
-use cheops_types::{Code, KeptBody, Limits, Outcome, ServiceName};
+use cheops_types::{Code, Consistency, KeptBody, Limits, Outcome, ServiceName};
 use http_body_util::BodyExt as _;
 use tokio::{sync::oneshot, time::timeout};
 
@@ -179,6 +179,7 @@ fn adopt(node: &crate::Node, meta: &str, local: &str) {
         sites: [site("site1")].into(),
         span: None,
         generation: 0,
+        consistency: Consistency::Eventual,
     };
     let input = Input::Adopt {
         id: NewId::Given(MetaId::new(meta)),

@@ -8,11 +8,11 @@ use cheops_types::{Code, KeptBody, Problem, Share, SiteName, SpanForm};
 use super::{Operator, find, view::View};
 use crate::{
     core::Core,
+    executor::Same,
     inbox::Input,
     model::{AddSite, CrossDetail, CrossList, CrossSummary, FlaggedName, Rebalance, SetFilter, SetHint},
     names, problems,
     rows::{self, Names},
-    runner::Same,
 };
 
 impl Operator {

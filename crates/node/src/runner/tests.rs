@@ -57,7 +57,7 @@ fn execution(recognise: Recognise, form: Form) -> Execution {
     }
 }
 
-fn hands(lab: &Lab, application: &Rc<FakeApplication>) -> Rc<Hands> {
+fn reach(lab: &Lab, application: &Rc<FakeApplication>) -> Rc<Reach> {
     let peers = FakePeers::new(|_, _, _| Err(failed(Outcome::NotExecuted)));
     let (_, tasks) = mpsc::channel(1);
     let work = Work {
@@ -65,7 +65,7 @@ fn hands(lab: &Lab, application: &Rc<FakeApplication>) -> Rc<Hands> {
         tasks,
     };
     let application: Rc<FakeApplication> = Rc::clone(application);
-    Runner::new(work, application, peers).hands
+    Runner::new(work, application, peers).reach
 }
 
 fn credential(lab: &Lab, value: &'static str) -> Secret {
@@ -74,8 +74,14 @@ fn credential(lab: &Lab, value: &'static str) -> Secret {
 }
 
 fn execute(lab: &Lab, application: &Rc<FakeApplication>, set: &Record, execution: Execution) -> Attempt {
-    let hands = hands(lab, application);
-    lab::run(hands.execute(set, &[site("b")], &OnBehalf::default(), execution)).unwrap()
+    let reach = reach(lab, application);
+    lab::run(
+        reach
+            .executor
+            .execute(set, &[site("b")], &OnBehalf::default(), execution),
+    )
+    .unwrap()
+    .attempt
 }
 
 fn answered(status: u16, local: Option<&str>) -> Attempt {
@@ -333,12 +339,13 @@ fn state_travels_from_one_replica_to_another() {
     let set = record("A", "order", "4000000000000009");
 
     let application = FakeApplication::answering([answer(200, &[], r#"{"id":7,"item":5,"n":1,"ref":"x"}"#)]);
-    let read = hands(&here, &application);
+    let read = reach(&here, &application);
     let stand_in = OnBehalf {
         credential: Some(credential(&here, "Bearer old")),
         ..OnBehalf::default()
     };
-    let Replica::Here(state, digest) = lab::run(read.read(&set, &LocalId::new("7"), &stand_in)) else {
+    let Replica::Here(state, digest) = lab::run(read.executor.read(&set, &LocalId::new("7"), &stand_in))
+    else {
         panic!("the replica is there");
     };
     assert_eq!(application.seen.borrow()[0].line, "GET /orders/7");
@@ -384,8 +391,12 @@ fn state_travels_from_one_replica_to_another() {
 
     // Then both compare equal, though every id differs.
     let application = FakeApplication::answering([answer(200, &[], &body)]);
-    let again = hands(&there, &application);
-    let Replica::Here(_, same) = lab::run(again.read(&set, &LocalId::new("70"), &OnBehalf::default())) else {
+    let again = reach(&there, &application);
+    let Replica::Here(_, same) = lab::run(again.executor.read(
+        &set,
+        &LocalId::new("70"),
+        &OnBehalf::default(),
+    )) else {
         panic!("the replica is there");
     };
     assert_eq!(same, digest);
@@ -403,8 +414,12 @@ fn what_cannot_be_read_is_nothing() {
         Err(failed(Outcome::Unknown)),
     ] {
         let application = FakeApplication::answering([answer]);
-        let hands = hands(&lab, &application);
-        let read = lab::run(hands.read(&set, &LocalId::new("7"), &OnBehalf::default()));
+        let reach = reach(&lab, &application);
+        let read = lab::run(
+            reach
+                .executor
+                .read(&set, &LocalId::new("7"), &OnBehalf::default()),
+        );
         assert_eq!(read, Replica::Unknown);
     }
 }
@@ -414,8 +429,12 @@ fn a_replica_that_its_application_does_not_have_is_missing() {
     let lab = Lab::new("a");
     let set = record("A", "order", "4000000000000009");
     let application = FakeApplication::answering([answer(410, &[], "{}")]);
-    let hands = hands(&lab, &application);
-    let read = lab::run(hands.read(&set, &LocalId::new("7"), &OnBehalf::default()));
+    let reach = reach(&lab, &application);
+    let read = lab::run(
+        reach
+            .executor
+            .read(&set, &LocalId::new("7"), &OnBehalf::default()),
+    );
     assert_eq!(read, Replica::Missing);
 }
 
@@ -441,8 +460,8 @@ fn a_marker_is_searched_through_all_pages() {
     let set = record("A", "order", "4000000000000009");
     let look = |pages: Vec<lab::Answer>| {
         let application = FakeApplication::answering(pages);
-        let hands = hands(&lab, &application);
-        let found = lab::run(hands.look(&set, &OnBehalf::default(), TOKEN));
+        let reach = reach(&lab, &application);
+        let found = lab::run(reach.executor.look(&set, &OnBehalf::default(), TOKEN));
         let lines: Vec<_> = application
             .seen
             .borrow()
@@ -638,7 +657,7 @@ fn a_site_whose_answer_does_not_end_holds_up_nobody() {
         core: Arc::clone(&lab.core),
         tasks,
     };
-    let hands = Runner::new(work, FakeApplication::answering([]), peers).hands;
+    let reach = Runner::new(work, FakeApplication::answering([]), peers).reach;
     let (sender, answer) = tokio::sync::oneshot::channel();
     let ask = crate::asks::Ask::Peer {
         site: site("b"),
@@ -647,7 +666,7 @@ fn a_site_whose_answer_does_not_end_holds_up_nobody() {
         answer: sender,
     };
     let asked = async {
-        asks::answer(hands, ask).await;
+        asks::answer(reach, ask).await;
         answer.await.unwrap()
     };
     let within = async { tokio::time::timeout(std::time::Duration::from_secs(20), asked).await };

@@ -9,7 +9,7 @@ use cheops_replica::{
     Author, Birth, Carried, Content, Footprint, Message, MetaId, OpId, Operation, Recognise, Record, Report,
     Request, Secret, Snapshot, Token, Vector, Verb,
 };
-use cheops_types::{Code, KeptBody, SiteName, Stamp};
+use cheops_types::{Code, Consistency, KeptBody, SiteName, Stamp};
 
 use super::*;
 use crate::{
@@ -69,6 +69,7 @@ pub(super) fn operation(origin: &str, seq: u64, body: &[u8]) -> Operation {
             sites: ["a", "b"].map(site).into(),
             span: None,
             generation: 0,
+            consistency: Consistency::Eventual,
         })),
         touches: Footprint::Whole,
         recognise: Recognise::Marker,

@@ -180,6 +180,7 @@ impl Lab {
             sites: self.sites.keys().map(|site| name(site)).collect::<BTreeSet<_>>(),
             span: None,
             generation: 0,
+            consistency: cheops_types::Consistency::Eventual,
         }
     }
 
@@ -207,6 +208,7 @@ impl Lab {
             sites: BTreeSet::new(),
             span: None,
             generation: 0,
+            consistency: cheops_types::Consistency::Eventual,
         };
         self.tokens += 1;
         let token = Token(self.tokens);

@@ -204,7 +204,7 @@ fn another_site_does_not_say_who_asks() {
 fn reads_are_made_in_the_name_of_whoever_wrote_last() {
     let lab = shop("A", access(Some("site-token"), &[]));
     let application = FakeApplication::answering([answer(404, &[], "{}")]);
-    let hands = hands(&lab, &application);
+    let reach = reach(&lab, &application);
     let last = OnBehalf {
         caller: Some(Vouched {
             by: site("b"),
@@ -212,7 +212,7 @@ fn reads_are_made_in_the_name_of_whoever_wrote_last() {
         }),
         ..OnBehalf::default()
     };
-    let read = lab::run(hands.read(&order(), &LocalId::new("7"), &last));
+    let read = lab::run(reach.executor.read(&order(), &LocalId::new("7"), &last));
     assert_eq!(read, Replica::Missing);
     let expected = [("authorization", "Bearer site-token"), ("act-user", "ann")];
     assert_eq!(spoken(&application.seen.borrow()[0]), expected);
@@ -238,8 +238,14 @@ fn state_of(lab: &Lab, from: &str, user: &str, brought: Option<Secret>) -> (Atte
         ..OnBehalf::default()
     };
     let application = FakeApplication::answering([answer(201, &[("location", "/orders/8")], "{}")]);
-    let hands = hands(lab, &application);
-    let attempt = lab::run(hands.execute(&order(), &[site(from)], &stand_in, execution)).unwrap();
+    let reach = reach(lab, &application);
+    let attempt = lab::run(
+        reach
+            .executor
+            .execute(&order(), &[site(from)], &stand_in, execution),
+    )
+    .unwrap()
+    .attempt;
     let seen = application.seen.borrow();
     let spoken = seen.first().map(spoken).unwrap_or_default();
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
@@ -313,7 +319,7 @@ fn a_token_of_the_site_goes_beside_the_callers_until_it_ends() {
         answer(500, &[], ""),
         answer(200, &[], "{}"),
     ]);
-    let hands = hands(&lab, &application);
+    let reach = reach(&lab, &application);
     let replay = || {
         let put = Form::Repeat {
             request: request("PUT", "/items/{id}", "{}"),
@@ -327,7 +333,10 @@ fn a_token_of_the_site_goes_beside_the_callers_until_it_ends() {
     let item = record("B", "item", "m");
     lab::run(async {
         for _ in 0..4 {
-            let _ = hands.execute(&item, &[], &OnBehalf::default(), replay()).await;
+            let _ = reach
+                .executor
+                .execute(&item, &[], &OnBehalf::default(), replay())
+                .await;
         }
     });
     let seen = application.seen.borrow();

@@ -10,10 +10,10 @@ use cheops_types::{Code, KeptBody, Problem, Share, SiteName, SpanForm};
 use http::header::CONTENT_LENGTH;
 use tracing::{debug, warn};
 
-use super::{Hands, execute::Unsent, read::Reading, render::Render};
+use super::{Executor, execute::Unsent, read::Reading, render::Render};
 use crate::{caller::OnBehalf, rows, waiting::AppAnswer};
 
-impl Hands {
+impl Executor {
     /// A recorded body with this site's parts.
     pub(super) fn with_parts(
         &self,

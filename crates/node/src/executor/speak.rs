@@ -7,9 +7,9 @@ use cheops_types::{KeptBody, Problem, ServiceName};
 use tokio::{sync::Mutex, time::Instant};
 use tracing::warn;
 
-use super::{Hands, render::Order};
+use super::{Executor, render::AppRequest};
 use crate::{
-    caller::{OnBehalf, Voice, voice},
+    caller::{OnBehalf, Rights, rights},
     secret::{self, Headers},
     waiting::Caller,
 };
@@ -46,7 +46,7 @@ pub(super) struct Spoken {
     has_token: bool,
 }
 
-impl Hands {
+impl Executor {
     /// Adds to a request's headers what authenticates it. Fails where nothing can: with what has to be done.
     pub(super) async fn speak(
         &self,
@@ -56,16 +56,16 @@ impl Hands {
     ) -> Result<Spoken, String> {
         let profile = self.core.surroundings.profile();
         let mut spoken = Spoken::default();
-        let mut added = match voice(&self.core, &profile, set, on_behalf) {
-            Voice::InName(headers) => {
+        let mut added = match rights(&self.core, &profile, set, on_behalf) {
+            Rights::InName(headers) => {
                 let service = &set.service;
                 spoken.why = Some(format!(
                     "the service does not take this site's own credential: see `credential` in [services.{service}]"
                 ));
                 headers
             }
-            Voice::Nobody(why) => return Err(why),
-            Voice::Own { headers, why } => {
+            Rights::Nobody(why) => return Err(why),
+            Rights::Own { headers, why } => {
                 spoken.why = why;
                 headers
             }
@@ -103,7 +103,7 @@ impl Hands {
     }
 
     /// Who a credential belongs to.
-    pub(super) async fn verify(&self, service: &ServiceName, credential: &str) -> Result<Verified, Problem> {
+    pub(crate) async fn verify(&self, service: &ServiceName, credential: &str) -> Result<Verified, Problem> {
         let profile = self.core.surroundings.profile();
         let rules = profile.caller(service);
         let Some((rules, verify)) = rules.and_then(|rules| Some((rules, rules.verify.as_ref()?))) else {
@@ -178,8 +178,8 @@ impl Hands {
     }
 }
 
-fn json_order(method: &str, path: &str, body: Bytes) -> Order {
-    let mut order = Order::get(path.to_owned());
+fn json_order(method: &str, path: &str, body: Bytes) -> AppRequest {
+    let mut order = AppRequest::get(path.to_owned());
     method.clone_into(&mut order.method);
     order
         .headers

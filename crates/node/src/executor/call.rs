@@ -10,15 +10,15 @@ use cheops_types::{Code, KeptBody, Limit, Outcome, Problem, ServiceName};
 use http::{HeaderName, HeaderValue, Request, header::ACCEPT_ENCODING};
 use http_body_util::BodyExt as _;
 
-use super::{Hands, render::Order};
+use super::{Executor, render::AppRequest};
 use crate::{stream, waiting::AppAnswer};
 
-impl Hands {
+impl Executor {
     /// Sends a request and reads its answer, as far as it may be kept.
-    pub(super) async fn call(
+    pub(crate) async fn call(
         &self,
         service: &ServiceName,
-        order: Order,
+        order: AppRequest,
         scope: &str,
     ) -> Result<AppAnswer, NoAnswer> {
         let request = self.request(order)?;
@@ -36,7 +36,7 @@ impl Hands {
         })
     }
 
-    fn request(&self, order: Order) -> Result<Request<Body>, NoAnswer> {
+    fn request(&self, order: AppRequest) -> Result<Request<Body>, NoAnswer> {
         let not_sent = |reason: &dyn std::fmt::Display| NoAnswer {
             outcome: Outcome::NotExecuted,
             is_broken: false,

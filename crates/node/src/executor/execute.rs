@@ -3,7 +3,9 @@
 use std::{borrow::Cow, io::Read as _};
 
 use bytes::Bytes;
-use cheops_replica::{self as replica, Attempt, Conditions, Execution, Form, LocalId, Recognise, Record};
+use cheops_replica::{
+    self as replica, Attempt, Conditions, Execution, Form, LocalId, Recast, Recognise, Record,
+};
 use cheops_store::{Payload, PayloadRef};
 use cheops_types::{KeptBody, Outcome, Problem, SiteName};
 use http::{
@@ -14,11 +16,11 @@ use tokio::task::spawn_blocking;
 use tracing::{debug, warn};
 
 use super::{
-    Hands,
+    Executor,
     lawful::Asked,
     read::Access,
     recast,
-    render::{Mark, Order, Render},
+    render::{AppRequest, Mark, Render},
     speak::Spoken,
 };
 use crate::{
@@ -46,10 +48,17 @@ pub(super) enum Unsent {
     Broken,
 }
 
+/// What came of an execution.
+pub(crate) struct Executed {
+    pub(crate) attempt: Attempt,
+    /// What an accepted write is recorded as instead.
+    pub(crate) recast: Option<Recast>,
+}
+
 /// The connection of an execution ended without an answer: it may have executed, and is not under way any more
 /// as far as anyone can tell.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Broken;
+pub(crate) struct Broken;
 
 /// The body of a request on its way, kept in the spool until it has ended.
 struct Kept {
@@ -57,19 +66,27 @@ struct Kept {
     _payload: Option<Payload>,
 }
 
-impl Hands {
-    pub(super) async fn execute(
+impl Executor {
+    pub(crate) async fn execute(
         &self,
         set: &Record,
         others: &[SiteName],
         stand_in: &OnBehalf,
         execution: Execution,
-    ) -> Result<Attempt, Broken> {
+    ) -> Result<Executed, Broken> {
         let caller = self.core.waiting.take_caller(execution.token);
         let core = &self.core;
         let is_believed = |by: &SiteName| *by == core.site || core.surroundings.believes(by);
         let on_behalf = OnBehalf::of(&execution, stand_in, is_believed);
-        let attempt = self.attempt(set, others, &on_behalf, &execution, caller.as_deref());
+        let mut recast = None;
+        let attempt = self.attempt(
+            set,
+            others,
+            &on_behalf,
+            &execution,
+            caller.as_deref(),
+            &mut recast,
+        );
         let attempt = match attempt.await {
             Err(Unsent::Broken) => return Err(Broken),
             attempt => self.attempt_or_not(set, &execution, caller.is_some(), attempt),
@@ -79,7 +96,7 @@ impl Hands {
             // If it was promised, the next attempt is its first.
             self.core.waiting.give_back(execution.token, caller);
         }
-        Ok(attempt)
+        Ok(Executed { attempt, recast })
     }
 
     /// What became of it, also where nothing was sent.
@@ -120,6 +137,7 @@ impl Hands {
         on_behalf: &OnBehalf,
         execution: &Execution,
         caller: Option<&Caller>,
+        recast: &mut Option<Recast>,
     ) -> Result<Attempt, Unsent> {
         let mark = Mark {
             recognise: execution.recognise,
@@ -147,7 +165,7 @@ impl Hands {
         };
         let place = match caller {
             Some(_) => None,
-            None => self.places.acquire().await.ok(),
+            None => self.slots.acquire().await.ok(),
         };
         if caller.is_none() && self.core.calls.is_stopping() {
             return Err(Unsent::Later);
@@ -189,7 +207,7 @@ impl Hands {
         if caller.is_none() && self.meets_a_leaver(set, execution, &answer, access).await {
             return Ok(Attempt::NotSent);
         }
-        self.recast(set, execution, before, &answer, access).await;
+        *recast = self.recast(set, execution, before, &answer, access).await;
         let mut attempt = self.attempt_of(set, execution, &answer);
         if answer.status == 401 && caller.is_none() {
             self.unheard(&spoken).await;
@@ -203,7 +221,7 @@ impl Hands {
     }
 
     /// What another site recorded is sent only if the glue gives such a request for the set.
-    fn is_lawful(&self, set: &Record, form: &Form, order: &Order) -> Result<(), Unsent> {
+    fn is_lawful(&self, set: &Record, form: &Form, order: &AppRequest) -> Result<(), Unsent> {
         let own = own_id(form);
         let key = self.local_key(set, own).ok_or(Unsent::Later)?;
         let profile = self.core.surroundings.profile();
@@ -337,7 +355,7 @@ impl Hands {
         caller: Option<&Caller>,
         mark: Mark,
         access: Access<'_>,
-    ) -> Result<Order, Unsent> {
+    ) -> Result<AppRequest, Unsent> {
         let form = &execution.form;
         let content = content.unwrap_or(KeptBody::EMPTY);
         let join = match (form, &content) {

@@ -28,16 +28,16 @@ const NOT_REPEATED: [&str; 10] = [
 ];
 
 /// A request for the application. Headers may be credentials: it is not printed.
-pub(super) struct Order {
-    pub(super) method: String,
-    pub(super) path: String,
-    pub(super) headers: Headers,
-    pub(super) body: KeptBody,
+pub(crate) struct AppRequest {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) headers: Headers,
+    pub(crate) body: KeptBody,
 }
 
-impl Order {
+impl AppRequest {
     /// A read.
-    pub(super) fn get(path: String) -> Self {
+    pub(crate) fn get(path: String) -> Self {
         Self {
             method: "GET".to_owned(),
             path,
@@ -76,7 +76,7 @@ impl Render<'_> {
         body: KeptBody,
         caller: Option<&Caller>,
         mark: Mark,
-    ) -> Result<Order, Problem> {
+    ) -> Result<AppRequest, Problem> {
         let service = &self.record.service;
         let path = self.profile.map_path(service, &request.path, Own::Keep, self.ids);
         let address = self.address(&request.path);
@@ -93,7 +93,7 @@ impl Render<'_> {
         local: &LocalId,
         caller: Option<&Caller>,
         mark: Mark,
-    ) -> Result<Order, Problem> {
+    ) -> Result<AppRequest, Problem> {
         let ids = self.filled(local);
         let path = self
             .profile
@@ -105,7 +105,7 @@ impl Render<'_> {
     }
 
     /// A create that makes a replica like another one. `key` has the parents' ids here.
-    pub(super) fn create_from(&self, key: &str, state: &[u8], mark: Mark) -> Result<Order, Problem> {
+    pub(super) fn create_from(&self, key: &str, state: &[u8], mark: Mark) -> Result<AppRequest, Problem> {
         let kind = self.kind();
         let state = self.map_state(&kind.collection_path(key), state)?;
         let rendered = kind.create_from(key, &state);
@@ -127,7 +127,7 @@ impl Render<'_> {
         key: &str,
         state: &[u8],
         current: &[u8],
-    ) -> Result<Option<Order>, Problem> {
+    ) -> Result<Option<AppRequest>, Problem> {
         let kind = self.kind();
         let state = self.map_state(&kind.item_path(key), state)?;
         self.changed(kind.overwrite_from(key, &state, current))
@@ -142,7 +142,7 @@ impl Render<'_> {
         local: &LocalId,
         key: &str,
         current: &[u8],
-    ) -> Result<Option<Order>, Problem> {
+    ) -> Result<Option<AppRequest>, Problem> {
         let kind = self.kind();
         let ids = self.filled(local);
         let address = self.address(&request.path);
@@ -166,7 +166,7 @@ impl Render<'_> {
         local: &LocalId,
         key: &str,
         current: &[u8],
-    ) -> Result<Option<Order>, Problem> {
+    ) -> Result<Option<AppRequest>, Problem> {
         match body {
             KeptBody::Inline(body) => self.join(Join::Replace, request, body, local, key, current),
             KeptBody::Spooled { .. } => Err(self.unreadable(&"it is too long to be set over another one")),
@@ -181,7 +181,7 @@ impl Render<'_> {
         }
     }
 
-    fn changed(&self, changed: Result<Changed, glue::NotJson>) -> Result<Option<Order>, Problem> {
+    fn changed(&self, changed: Result<Changed, glue::NotJson>) -> Result<Option<AppRequest>, Problem> {
         match changed.map_err(|error| self.unreadable(&error))? {
             Changed::Request(rendered) => Ok(Some(of_rendered(rendered))),
             Changed::Nothing => Ok(None),
@@ -189,8 +189,8 @@ impl Render<'_> {
     }
 
     /// A delete that nobody asked for.
-    pub(super) fn delete(&self, key: &str) -> Order {
-        Order {
+    pub(super) fn delete(&self, key: &str) -> AppRequest {
+        AppRequest {
             method: "DELETE".to_owned(),
             path: self.kind().item_path(key),
             headers: Vec::new(),
@@ -269,7 +269,7 @@ impl Render<'_> {
         body: KeptBody,
         caller: Option<&Caller>,
         mark: Mark,
-    ) -> Order {
+    ) -> AppRequest {
         let recorded = request.headers.iter().map(|(name, value)| {
             (
                 name.to_ascii_lowercase(),
@@ -282,7 +282,7 @@ impl Render<'_> {
         };
         headers.retain(|(name, _)| !NOT_REPEATED.contains(&name.as_str()));
         self.add_key(&mut headers, &request.headers, mark);
-        Order {
+        AppRequest {
             method: request.method.clone(),
             path,
             headers,
@@ -340,8 +340,8 @@ pub(super) fn header<'h>(headers: &'h Headers, name: &str) -> Option<&'h str> {
     std::str::from_utf8(value).ok()
 }
 
-fn of_rendered(rendered: glue::Rendered) -> Order {
-    Order {
+fn of_rendered(rendered: glue::Rendered) -> AppRequest {
+    AppRequest {
         method: rendered.method,
         path: rendered.path,
         headers: vec![

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What is sent, beside what the request itself says.
-pub(crate) enum Voice {
+pub(crate) enum Rights {
     /// The site's own credential, in a caller's name.
     InName(Headers),
     /// The credential that came with the operation, or none where none came.
@@ -27,7 +27,7 @@ pub(crate) enum Voice {
 }
 
 /// How to ask the application about a set.
-pub(crate) fn voice(core: &Core, profile: &Profile, set: &Record, on_behalf: &OnBehalf) -> Voice {
+pub(crate) fn rights(core: &Core, profile: &Profile, set: &Record, on_behalf: &OnBehalf) -> Rights {
     let kind = profile.kind(&set.service, &set.kind);
     let rules = profile.caller(&set.service);
     // One that cannot be opened any more is the same as none: the application will say so.
@@ -46,13 +46,13 @@ pub(crate) fn voice(core: &Core, profile: &Profile, set: &Record, on_behalf: &On
             let access = core.surroundings.access(&set.service);
             match may_speak(core, rules, &access, set, vouched) {
                 Ok(credential) => {
-                    return Voice::InName(in_name(rules, impersonate, &credential, vouched));
+                    return Rights::InName(in_name(rules, impersonate, &credential, vouched));
                 }
                 // Nor with that caller's own credential, which was left here for something else.
                 Err(why)
                     if on_behalf.is_borrowed && rules.unvouched(&vouched.caller, &access.vouch).is_some() =>
                 {
-                    return Voice::Nobody(why);
+                    return Rights::Nobody(why);
                 }
                 Err(why) => Some(why),
             }
@@ -60,8 +60,8 @@ pub(crate) fn voice(core: &Core, profile: &Profile, set: &Record, on_behalf: &On
         _ => None,
     };
     match (opened, why) {
-        (None, Some(why)) => Voice::Nobody(why),
-        (opened, why) => Voice::Own {
+        (None, Some(why)) => Rights::Nobody(why),
+        (opened, why) => Rights::Own {
             headers: opened.map_or_else(Headers::new, |opened| own(&kind, rules, &opened.headers)),
             why,
         },

@@ -10,7 +10,9 @@ use cheops_replica::MetaId;
 use cheops_types::{Code, NameRequest, NameVerdict, Problem, ServiceName, SiteName, headers};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{secret::Headers, waiting::AppAnswer};
+use http::HeaderMap;
+
+use crate::waiting::AppAnswer;
 pub(crate) use replica::{Progress, ReplicaState};
 
 // Where agents ask each other, below [`headers::PEER_REPLICATION_PATH`].
@@ -66,7 +68,7 @@ impl std::fmt::Debug for Unprinted {
 }
 
 /// Headers that may be credentials.
-pub(crate) struct Hidden(pub(crate) Headers);
+pub(crate) struct Hidden(pub(crate) HeaderMap);
 
 impl std::fmt::Debug for Hidden {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -107,7 +109,7 @@ impl Asks {
         &self,
         service: &ServiceName,
         path: &str,
-        headers: Headers,
+        headers: HeaderMap,
     ) -> Result<AppAnswer, Problem> {
         let (service, path, headers) = (service.clone(), path.to_owned(), Hidden(headers));
         let ask = |answer| Ask::Get {

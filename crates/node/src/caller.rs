@@ -4,15 +4,15 @@
 //! the operation records, or with the credential that came with it, and never with more rights than that
 //! caller had.
 
+mod rights;
 mod verify;
-mod voice;
 
 use cheops_replica::{Execution, Form, Secret, Work};
 use cheops_types::SiteName;
 
 use crate::rows::{Kept, Vouched};
+pub(crate) use rights::{Rights, only_recorded, rights};
 pub(crate) use verify::{sponsor, verified};
-pub(crate) use voice::{Voice, only_recorded, voice};
 
 /// In whose name something is asked of the application. Empty: in nobody's.
 #[derive(Debug, Clone, Default)]

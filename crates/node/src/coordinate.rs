@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cheops_plan::{Chunks, Coordinator, Known, Pending, Reply, Spooling, Told, Write};
+use cheops_net::Body;
+use cheops_plan::Known;
+use cheops_ports::{Coordinator, Pending, Reply, Spooling, Told, Write};
 use cheops_replica::{Answer, Set, Token, Work};
 use cheops_store::{Error, ReadSession};
-use cheops_types::{Outcome, Problem, SiteName};
+use cheops_types::{KeptBody, NameRequest, NameVerdict, Outcome, Problem, SiteName};
 use serde_json::json;
 
 use crate::{
-    fetch, ids,
+    fetch, ids, names,
     node::Node,
     operation_ref::{OperationRef, Which},
     problems, promises, rows, told, wire, write,
@@ -49,11 +51,23 @@ impl Coordinator for Node {
         Ok(status.map(Bytes::from))
     }
 
+    fn again(&self, body: KeptBody) -> Result<Body, Problem> {
+        self.core.spooled.again(&self.core.spool, &self.core.site, body)
+    }
+
+    fn name(&self, request: NameRequest) -> Pending<Result<NameVerdict, Problem>> {
+        let core = Arc::clone(&self.core);
+        Box::pin(async move {
+            let here = core.site.clone();
+            names::answer(&core, &here, request).await
+        })
+    }
+
     fn receive(&self, from: &SiteName, path: &str, body: Bytes) -> Pending<Result<Bytes, Problem>> {
         wire::receive(&self.core, from, path, body)
     }
 
-    fn payload(&self, from: &SiteName, hash: &str, offset: u64) -> Result<Box<dyn Chunks>, Problem> {
+    fn payload(&self, from: &SiteName, hash: &str, offset: u64) -> Result<Body, Problem> {
         fetch::serve_payload(&self.core, from, hash, offset)
     }
 }

@@ -13,7 +13,7 @@ use cheops_types::SiteName;
 
 use crate::{
     asks::Asks, calls::Calls, commit_times::CommitTimes, comparisons::Comparisons, finished::Finished,
-    inbox::EngineHandle, life::Life, missed::Missed, ports::Surroundings, spooled::Spooled,
+    inbox::EngineHandle, life::Life, missed::Missed, spooled::Spooled, surroundings::Surroundings,
     verifications::Verifications, waiting::Waiting,
 };
 

@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use cheops_glue::{self as glue, Address, Effect, IdRule, Kind, Own, Profile, Touches};
-use cheops_plan::{Cross, Target, Write};
-use cheops_replica::{
-    Birth, Body, Conditions, Draft, Footprint, MetaId, Need, Recognise, Request, Secret, Verb,
-};
+use cheops_plan::{Cross, Target};
+use cheops_ports::Write;
+use cheops_replica::{Birth, Conditions, Draft, Footprint, MetaId, Need, Recognise, Request, Secret, Verb};
 use cheops_store::{Error, ReadSession};
-use cheops_types::{Code, Problem, Share, SiteName};
+use cheops_types::{Code, Consistency, KeptBody, Problem, Share, SiteName};
+use http::{HeaderMap, header::CONTENT_TYPE, uri::PathAndQuery};
 
 use self::wording::Wording;
 use crate::{
@@ -72,14 +72,19 @@ pub(crate) fn draft(core: &Core, write: &Write) -> Result<Drafted, Problem> {
         write,
     };
     match &write.target {
-        Target::New { sites, .. } => reading.create(sites, None),
-        Target::Cross(cross) => reading.create(&cross.sites, Some(cross)),
+        Target::New { sites, consistency } => reading.create(sites, *consistency, None),
+        Target::Cross(cross) => reading.create(&cross.sites, Consistency::Eventual, Some(cross)),
         Target::Set { meta, .. } => reading.change(&MetaId::new(meta)),
     }
 }
 
 impl Reading<'_> {
-    fn create(&self, sites: &[SiteName], cross: Option<&Cross>) -> Result<Drafted, Problem> {
+    fn create(
+        &self,
+        sites: &[SiteName],
+        consistency: Consistency,
+        cross: Option<&Cross>,
+    ) -> Result<Drafted, Problem> {
         let write = self.write;
         let here = &self.core.site;
         let sites: BTreeSet<_> = sites.iter().cloned().collect();
@@ -114,11 +119,11 @@ impl Reading<'_> {
         let ids = ToMeta::new(Finder::new(self.read, self.profile));
         let path = self
             .profile
-            .map_path(&write.service, &write.path, Own::Keep, &ids);
+            .map_path(&write.service, self.target(), Own::Keep, &ids);
         let parents = self.parents(&path)?;
         let mut wording = self.wording(&address, &rules, Effect::Create, body.clone(), Own::Keep, &ids)?;
         if let Some(body) = body.filter(|_| is_name_chosen && wording.is_as_sent) {
-            wording.recorded = Body::Inline(body.into());
+            wording.recorded = KeptBody::Inline(body);
         }
         let id = match &name {
             Some(_) => NewId::Named,
@@ -132,6 +137,7 @@ impl Reading<'_> {
             sites,
             span,
             generation: 0,
+            consistency,
         };
         let meaning = Meaning {
             to: To::New(id),
@@ -176,11 +182,12 @@ impl Reading<'_> {
             .find(|address| address.kind == write.kind)
             .ok_or_else(|| self.unaddressed())?;
         let rules = address.rules();
-        let effect = address.effect(&write.method, self.header("content-type"));
+        let effect = address.effect(write.request.method().as_str(), self.content_type());
         let verb = verb(effect).ok_or_else(|| {
             let detail = format!(
                 "`{} {}` changes nothing, so it cannot be replicated",
-                write.method, write.path
+                write.request.method(),
+                write.request.uri()
             );
             Problem::new(Code::SetRefused, detail).at(&self.core.site)
         })?;
@@ -191,7 +198,7 @@ impl Reading<'_> {
         let ids = ToMeta::new(Finder::new(self.read, self.profile));
         let path = self
             .profile
-            .map_path(&write.service, &write.path, self.own(&address), &ids);
+            .map_path(&write.service, self.target(), self.own(&address), &ids);
         let wording = self.wording(&address, &rules, effect, body, Own::Hole, &ids)?;
         let mut needs = self.needs(ids, Some(meta))?;
         if matches!(verb, Verb::Delete) {
@@ -225,7 +232,7 @@ impl Reading<'_> {
             recognise: meaning.recognise,
             needs: meaning.needs,
             request: Request {
-                method: write.method.clone(),
+                method: write.request.method().to_string(),
                 path,
                 headers: self.recorded_headers(rules, meaning.recognise),
                 body: wording.recorded,
@@ -239,7 +246,7 @@ impl Reading<'_> {
             remakes: false,
         };
         let caller = Caller {
-            headers: write.headers.clone(),
+            headers: write.request.headers().clone(),
         };
         let to = meaning.to;
         Ok(Drafted {
@@ -252,8 +259,13 @@ impl Reading<'_> {
 
     /// The path without its query.
     fn path(&self) -> &str {
-        let path = &self.write.path;
-        path.split(['?', '#']).next().unwrap_or(path)
+        self.write.request.uri().path()
+    }
+
+    /// The path with its query.
+    fn target(&self) -> &str {
+        let target = self.write.request.uri().path_and_query();
+        target.map_or("/", PathAndQuery::as_str)
     }
 
     /// The hole is where the request addresses the resource itself; in a path below it, it has its meta-id.
@@ -321,13 +333,12 @@ impl Reading<'_> {
             let listed = rules.recorded_headers().iter().map(String::as_str);
             listed.chain(key).any(|listed| listed.eq_ignore_ascii_case(name))
         };
-        self.write
-            .headers
-            .iter()
-            .filter(|(name, _)| is_recorded(name))
+        let headers = self.write.request.headers().iter();
+        headers
+            .filter(|(name, _)| is_recorded(name.as_str()))
             .filter_map(|(name, value)| {
-                let value = std::str::from_utf8(value).ok()?;
-                Some((name.to_ascii_lowercase(), value.to_owned()))
+                let value = std::str::from_utf8(value.as_bytes()).ok()?;
+                Some((name.to_string(), value.to_owned()))
             })
             .collect()
     }
@@ -338,12 +349,10 @@ impl Reading<'_> {
             let mut listed = rules.precondition_headers().iter();
             listed.any(|listed| listed.eq_ignore_ascii_case(name))
         };
-        let headers: Vec<_> = self
-            .write
-            .headers
-            .iter()
-            .filter(|(name, _)| is_condition(name))
-            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_vec()))
+        let headers = self.write.request.headers().iter();
+        let headers: Vec<_> = headers
+            .filter(|(name, _)| is_condition(name.as_str()))
+            .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()))
             .collect();
         let body = body.map(Vec::from);
         (!headers.is_empty() || body.is_some()).then_some(Conditions { headers, body })
@@ -356,14 +365,12 @@ impl Reading<'_> {
             // A credential with which its holder spoke for somebody else is none for the holder's own words.
             let speaks_for = self.profile.caller(&self.write.service);
             let speaks_for = speaks_for.and_then(|rules| rules.impersonate.as_ref());
-            is_listed || speaks_for.is_some_and(|names| names.has(&name.to_ascii_lowercase()))
+            is_listed || speaks_for.is_some_and(|names| names.has(name))
         };
-        let headers: Vec<_> = self
-            .write
-            .headers
-            .iter()
-            .filter(|(name, _)| is_credential(name))
-            .cloned()
+        let headers = self.write.request.headers().iter();
+        let headers: HeaderMap = headers
+            .filter(|(name, _)| is_credential(name.as_str()))
+            .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         if headers.is_empty() {
             return Ok(None);
@@ -376,18 +383,15 @@ impl Reading<'_> {
             })
     }
 
-    fn header(&self, name: &str) -> Option<&str> {
-        let headers = self.write.headers.iter();
-        let (_, value) = headers
-            .into_iter()
-            .find(|(key, _)| key.eq_ignore_ascii_case(name))?;
-        std::str::from_utf8(value).ok()
+    fn content_type(&self) -> Option<&str> {
+        let value = self.write.request.headers().get(CONTENT_TYPE)?;
+        std::str::from_utf8(value.as_bytes()).ok()
     }
 
     fn unaddressed(&self) -> Problem {
         let detail = format!(
             "`{}` is no resource that the glue knows to replicate: describe it in the glue",
-            self.write.path
+            self.write.request.uri()
         );
         Problem::new(Code::GlueIncomplete, detail).at(&self.core.site)
     }

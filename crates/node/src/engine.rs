@@ -25,7 +25,7 @@ use cheops_replica::{Event, MetaId, Tuning};
 use cheops_store::{Error, Pending, Read as _};
 use tokio::sync::mpsc;
 
-pub(crate) use self::change::Held;
+pub(crate) use self::change::LoadedSet;
 pub use self::guard::is_guarded;
 use self::{batch::Batch, cache::Cache, sweep::Sweep, timers::Timers};
 use crate::{

@@ -10,6 +10,7 @@ mod writing;
 use std::{cell::RefCell, collections::HashMap, ops::ControlFlow, rc::Rc, sync::Arc};
 
 use cheops_net::Body;
+use cheops_ports::Peers;
 use cheops_store::{
     PartialId, Payload, PayloadHash, PayloadRef, Read as _, Span, SpoolError,
     tables::{Payloads, Receiving, ReceivingRow},
@@ -23,7 +24,7 @@ use tracing::{debug, warn};
 pub(crate) use references::{PayloadSets, release, retain};
 pub(crate) use serve::serve_payload;
 
-use crate::{core::Core, ports::Peers};
+use crate::core::Core;
 use writing::Writing;
 
 /// What partial files of this module are listed as.

@@ -6,14 +6,14 @@ use std::{
 };
 
 use cheops_replica::{
-    Attempt, Birth, Body, Context, Digest, Draft, Effect, Event, Footprint, LocalId, MetaId, PlainRules,
-    Recognise, Request, Set, Site, Token, Tuning, Verb, create, receive, step,
+    Attempt, Birth, Context, Digest, Draft, Effect, Event, Footprint, LocalId, MetaId, PlainRules, Recognise,
+    Request, Set, Site, Token, Tuning, Verb, create, receive, step,
 };
 use cheops_store::{Incarnation, Options, Pending, Store};
-use cheops_types::{Limits, ServiceName, SiteName};
+use cheops_types::{Consistency, KeptBody, Limits, ServiceName, SiteName};
 
 use crate::{
-    engine::Held,
+    engine::LoadedSet,
     node::StartError,
     rows::{SiteRecord, SiteRow},
 };
@@ -64,7 +64,7 @@ impl Fill {
             let mut changes = Vec::new();
             for number in next..=last {
                 let set = self.settled(&mut places, number);
-                let mut held = Held::new(RUN, self.now_ms, set, true);
+                let mut held = LoadedSet::new(RUN, self.now_ms, set, true);
                 changes.extend(held.change(None, &self.here));
             }
             let record = SiteRecord {
@@ -136,6 +136,7 @@ impl Fill {
             sites: BTreeSet::from([self.here.clone(), self.other.clone()]),
             span: None,
             generation: 0,
+            consistency: Consistency::Eventual,
         };
         Draft {
             token: Token(u128::from(number)),
@@ -147,7 +148,7 @@ impl Fill {
                 method: "POST".into(),
                 path: self.kind.clone(),
                 headers: vec![("content-type".into(), "application/json".into())],
-                body: Body::Inline(STATE.to_vec()),
+                body: KeptBody::Inline(STATE.into()),
                 scope: format!("{} & {}", self.here, self.other),
                 caller: None,
                 shares: Vec::new(),
@@ -174,15 +175,16 @@ mod tests {
     use std::sync::Arc;
 
     use cheops_glue::Profile;
-    use cheops_plan::{Coordinator as _, Presence};
+    use cheops_plan::Presence;
+    use cheops_ports::Coordinator as _;
     use cheops_store::SiteKey;
 
     use super::*;
     use crate::{
         lab::{NOW_MS, service, site},
         node::{Node, Options as NodeOptions},
-        ports::Surroundings,
         rows::{Operations, Sets, UnsettledRecords},
+        surroundings::Surroundings,
     };
 
     struct Around;

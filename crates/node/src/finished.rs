@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use cheops_plan::Told;
+use cheops_ports::Told;
 use cheops_replica::{Answer, Token};
 
 /// Writes that are remembered.

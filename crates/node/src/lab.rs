@@ -15,10 +15,11 @@ use cheops_glue::Profile;
 use cheops_mesh::{Identity, MeshCa, Validity};
 use cheops_net::Body;
 use cheops_plan::Presence;
+use cheops_ports::{Application, Later, NoAnswer, Peers};
 use cheops_replica::MetaId;
 use cheops_store::{Incarnation, MemoryEngine, Options, SiteKey, Spool, Store, tables::SetRow};
 use cheops_types::{Code, Limits, Outcome, Problem, ServiceName, SiteName};
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt as _;
 use tempfile::TempDir;
 
@@ -31,9 +32,9 @@ use crate::{
     finished::Finished,
     inbox::EngineHandle,
     missed::Missed,
-    ports::{Access, Application, Failed, Later, Peers, Surroundings},
     rows::{Head, HeadStanding, Sets},
     spooled::Spooled,
+    surroundings::{Access, Surroundings},
     verifications::Verifications,
     waiting::Waiting,
 };
@@ -258,7 +259,7 @@ impl Seen {
     }
 }
 
-pub(crate) type Answer = Result<Response<Body>, Failed>;
+pub(crate) type Answer = Result<Response<Body>, NoAnswer>;
 
 /// An application that answers what it is told to, in order.
 #[derive(Default)]
@@ -287,8 +288,15 @@ pub(crate) fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Answe
         .unwrap())
 }
 
-pub(crate) fn failed(outcome: Outcome) -> Failed {
-    Failed {
+pub(crate) fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
+    let parsed = pairs
+        .iter()
+        .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+    parsed.collect::<HeaderMap>()
+}
+
+pub(crate) fn failed(outcome: Outcome) -> NoAnswer {
+    NoAnswer {
         outcome,
         is_broken: false,
         problem: Problem::new(Code::UpstreamFailed, "it is only a test"),

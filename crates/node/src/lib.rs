@@ -2,7 +2,7 @@
 //! which the data plane asks.
 //!
 //! Nothing that the engine wants done begins before its state is durable. It reaches the application, the
-//! other sites, the clock and randomness only through [`ports`].
+//! other sites, the clock and randomness only through [`Surroundings`] and `cheops_ports`.
 
 mod asks;
 mod caller;
@@ -13,6 +13,7 @@ mod coordinate;
 mod core;
 mod draft;
 mod engine;
+mod executor;
 mod fetch;
 mod fill;
 mod finished;
@@ -33,7 +34,6 @@ mod node;
 mod operation_ref;
 mod operator;
 mod pack;
-pub mod ports;
 mod problems;
 mod progress;
 mod promises;
@@ -42,6 +42,8 @@ mod runner;
 mod secret;
 mod sign;
 mod spooled;
+mod stream;
+mod surroundings;
 mod task;
 mod told;
 mod upkeep;
@@ -56,3 +58,4 @@ pub use fill::Fill;
 pub use node::{Node, Options, StartError};
 pub use operator::Operator;
 pub use runner::{Runner, Work};
+pub use surroundings::{Access, Surroundings};

@@ -6,7 +6,7 @@ use cheops_glue::{IdRule, MetaFormat};
 use cheops_replica::{MetaId, Token};
 use cheops_types::{Code, Problem, SiteName, Slot};
 
-use crate::ports::Surroundings;
+use crate::surroundings::Surroundings;
 
 /// The meta-id of a set that is about to begin.
 #[derive(Debug, Clone, PartialEq, Eq)]

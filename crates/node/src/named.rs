@@ -21,10 +21,16 @@ pub(crate) fn derive(birth: &Birth) -> Option<MetaId> {
         sites,
         span,
         generation,
+        consistency,
     } = birth;
     let name = name.as_ref()?;
     let what = (service, kind, parents, name, sites, span, generation);
-    let hash = digest(&SHA256, &pack(&(CONTEXT, what))?);
+    let said = if consistency.is_eventual() {
+        pack(&(CONTEXT, what))
+    } else {
+        pack(&(CONTEXT, what, consistency))
+    };
+    let hash = digest(&SHA256, &said?);
     let (first, _) = hash.as_ref().split_first_chunk::<16>()?;
     Some(mint::uuid_of(*first, mint::MADE))
 }
@@ -38,6 +44,8 @@ pub(crate) fn is_rightful(set: &MetaId, birth: &Birth) -> bool {
 mod tests {
     use std::collections::BTreeSet;
 
+    use cheops_types::Consistency;
+
     use super::*;
     use crate::lab::{service, site};
 
@@ -50,6 +58,7 @@ mod tests {
             sites: sites.iter().map(|name| site(name)).collect::<BTreeSet<_>>(),
             span: None,
             generation: 0,
+            consistency: Consistency::Eventual,
         }
     }
 
@@ -64,6 +73,10 @@ mod tests {
             birth("x", &["a", "c"]),
             Birth {
                 generation: 1,
+                ..one.clone()
+            },
+            Birth {
+                consistency: Consistency::Strong,
                 ..one.clone()
             },
             Birth {

@@ -2,9 +2,8 @@
 //!
 //! A name is a row of the store, and a decision about it is one commit: durable before it is answered.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::ops::ControlFlow;
 
-use bytes::Bytes;
 use cheops_replica::{
     MetaId,
     names::{Holding, HoldingState, Moment, decide},
@@ -23,19 +22,19 @@ const SLACK_MS: u64 = 5_000;
 /// Claims that are told at once.
 const CLAIMS_MAX: usize = 1000;
 
-/// Answers what the agent of a site asks, this one's own among them.
-pub(crate) async fn answer(core: Arc<Core>, from: SiteName, body: Bytes) -> Result<Bytes, Problem> {
-    let request: NameRequest = serde_json::from_slice(&body).map_err(|error| {
-        let detail = format!("site `{from}` asks for a name in a way that cannot be read: {error}");
-        Problem::new(Code::BadRequest, detail).at(&core.site)
-    })?;
+/// Answers what a site asks, this one among them.
+pub(crate) async fn answer(
+    core: &Core,
+    from: &SiteName,
+    request: NameRequest,
+) -> Result<NameVerdict, Problem> {
     let container = MetaId::new(&request.container);
     let failed = |error| problems::store(&core.site, &error);
     let head = core
         .store
         .read_with(|read| rows::head(read, &container))
         .map_err(failed)?;
-    let head = head.filter(|head| from == core.site || head.sites.contains(&from));
+    let head = head.filter(|head| *from == core.site || head.sites.contains(from));
     let Some(head) = head.filter(is_container) else {
         let detail = format!(
             "site `{}` shares no container `{container}` that spans sites with site `{from}`",
@@ -43,12 +42,11 @@ pub(crate) async fn answer(core: Arc<Core>, from: SiteName, body: Bytes) -> Resu
         );
         return Err(Problem::new(Code::UnknownReplicaSet, detail).at(&core.site));
     };
-    let verdict = if is_prime(&core, &head) || is_note(&core, &from, &request.ask) {
-        take(&core, &head, request).await?
+    if is_prime(core, &head) || is_note(core, from, &request.ask) {
+        take(core, &head, request).await
     } else {
-        NameVerdict::NotPrime
-    };
-    Ok(serde_json::to_vec(&verdict).unwrap_or_default().into())
+        Ok(NameVerdict::NotPrime)
+    }
 }
 
 pub(crate) fn is_container(head: &Head) -> bool {
@@ -61,7 +59,8 @@ fn is_prime(core: &Core, head: &Head) -> bool {
     span.and_then(|span| span.prime(&head.sites)).as_ref() == Some(&core.site)
 }
 
-/// Whether a site may be told that does not give names away, or no longer.
+/// Whether this site takes note of the ask although it is not the prime site. Keeping or freeing a name that is stored
+/// here needs no prime site: it may have been one when it gave the name away.
 fn is_note(core: &Core, from: &SiteName, ask: &NameAsk) -> bool {
     match ask {
         NameAsk::Peek | NameAsk::Keep { .. } | NameAsk::Release { .. } | NameAsk::Gone { .. } => true,
@@ -79,8 +78,8 @@ async fn take(core: &Core, head: &Head, request: NameRequest) -> Result<NameVerd
         successor_since_ms: None,
     };
     let Incarnation(life) = core.store.incarnation();
-    // With a store that came into a container later than the container's create, a prime site follows itself: what it gave
-    // away before is not in it, or not all of it.
+    // Names may be given away already that this store does not have: by an earlier prime site, or by this one before it
+    // lost its store. Then creates that were let go before must end first.
     let is_successor = first != Some(&core.site) || head.has_moved || head.begun != Some(life);
     let failed = |error| problems::store(&core.site, &error);
     let here = core.site.clone();
@@ -115,8 +114,8 @@ async fn take(core: &Core, head: &Head, request: NameRequest) -> Result<NameVerd
     written.map_err(failed)?.await.map_err(failed)
 }
 
-/// When this site began to give names away that another one gave away before, or this one in an earlier life of its store: when
-/// it was first asked for one. Kept in the row of no name, with the life.
+/// Since when this site gives away the names of a container that had another prime site before, or the same one with
+/// another store. It is the time of the first question, kept in the row whose name is empty, with the life of the store.
 fn taken_over(
     session: &mut WriteSession<'_>,
     here: &SiteName,

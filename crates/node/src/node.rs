@@ -31,11 +31,11 @@ use crate::{
     inbox::{EngineHandle, Input},
     life::Life,
     missed::Missed,
-    ports::Surroundings,
     promises::Index,
     rows::{self, Sets, SiteRecord, SiteRow},
     runner::Work,
     spooled::Spooled,
+    surroundings::Surroundings,
     verifications::Verifications,
     waiting::Waiting,
 };

@@ -9,7 +9,7 @@ mod lists;
 mod membership;
 mod metrics;
 mod operations;
-mod place;
+mod page_end;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -17,13 +17,12 @@ mod view;
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use cheops_replica::{
-    Answer, Body, Draft, Event, Footprint, MetaId, Reason, Recognise, Record, Request, Secret, Set, Token,
-    Verb,
+    Answer, Draft, Event, Footprint, MetaId, Reason, Recognise, Record, Request, Secret, Set, Token, Verb,
 };
 use cheops_store::{ReadSession, SealError};
-use cheops_types::{Code, Problem, SiteName};
+use cheops_types::{Code, KeptBody, Problem, SiteName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::{
     caller,
@@ -259,12 +258,7 @@ impl Operator {
     }
 
     /// The headers of a credential, if the glue knows them as such. Their values are never told.
-    fn headers(
-        &self,
-        service: &str,
-        kind: &str,
-        credential: &Credential,
-    ) -> Result<Vec<(String, Bytes)>, Problem> {
+    fn headers(&self, service: &str, kind: &str, credential: &Credential) -> Result<HeaderMap, Problem> {
         let profile = self.core.surroundings.profile();
         let rules = profile.kind(service, kind);
         let known = rules.credential_headers();
@@ -277,11 +271,13 @@ impl Operator {
                 );
                 return Err(Problem::new(Code::BadRequest, detail));
             }
-            if http::HeaderValue::from_str(value).is_err() {
+            let header = HeaderName::try_from(&name)
+                .ok()
+                .zip(HeaderValue::from_str(value).ok());
+            header.ok_or_else(|| {
                 let detail = format!("the value of `{name}` has characters that no header can have");
-                return Err(Problem::new(Code::BadRequest, detail));
-            }
-            Ok((name, Bytes::copy_from_slice(value.as_bytes())))
+                Problem::new(Code::BadRequest, detail)
+            })
         });
         headers.collect()
     }
@@ -319,7 +315,7 @@ fn no_request() -> Request {
         method: String::new(),
         path: String::new(),
         headers: Vec::new(),
-        body: Body::Inline(Vec::new()),
+        body: KeptBody::EMPTY,
         scope: String::new(),
         caller: None,
         shares: Vec::new(),

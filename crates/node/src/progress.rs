@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cheops_plan::Told;
+use cheops_ports::Told;
 use cheops_replica::MetaId;
 use cheops_types::{Code, Outcome, Visit};
 use tokio::time::{Instant, sleep_until};

@@ -5,7 +5,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use cheops_plan::Told;
+use cheops_ports::Told;
 use cheops_replica::{Answer, MetaId, OpId, Secret, Set, Token};
 use cheops_store::{Error, Read, ReadSession, Span, Table, WriteSession};
 use cheops_types::{Outcome, SiteName};

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cheops_glue::join_key;
 use cheops_plan::{Presence, Standing};
-use cheops_replica::{Body, Conflict, Entry, LocalId, MetaId, Rank, Set, State, Why, Work, names::Holding};
+use cheops_replica::{Conflict, Entry, LocalId, MetaId, Rank, Set, State, Why, Work, names::Holding};
 use cheops_store::{
     Error, Incarnation, PayloadHash, PayloadRef, Read, Span, WriteSession,
     tables::{self, OPERATION_DONE, OperationKey, SetRow},
 };
-use cheops_types::{Caller, Share, SiteName, Span as SiteSpan};
+use cheops_types::{Caller, KeptBody, Share, SiteName, Span as SiteSpan};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use held_hash::{hash, held_hash};
@@ -375,10 +375,10 @@ pub(crate) fn bare(set: &Set) -> impl Iterator<Item = PayloadRef> {
     set.bare().filter_map(|op| payload(&op.request.body))
 }
 
-pub(crate) fn payload(body: &Body) -> Option<PayloadRef> {
+pub(crate) fn payload(body: &KeptBody) -> Option<PayloadRef> {
     match body {
-        Body::Inline(_) => None,
-        Body::Spooled { hash, bytes } => Some(PayloadRef {
+        KeptBody::Inline(_) => None,
+        KeptBody::Spooled { hash, bytes } => Some(PayloadRef {
             hash: PayloadHash::from(*hash),
             bytes: *bytes,
         }),

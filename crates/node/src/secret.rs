@@ -5,8 +5,9 @@ use std::io;
 use bytes::Bytes;
 use cheops_replica::Secret;
 use cheops_store::{SealError, Sealed, SiteKey};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::ports::Surroundings;
+use crate::surroundings::Surroundings;
 
 /// Headers that only this process sees in clear.
 pub(crate) type Headers = Vec<(String, Bytes)>;
@@ -19,7 +20,7 @@ const SUPPLIED: &str = ":supplied";
 
 /// A credential in clear.
 pub(crate) struct Opened {
-    pub(crate) headers: Headers,
+    pub(crate) headers: HeaderMap,
     /// An operator brought it: it is meant to be used, whoever the caller was.
     pub(crate) is_supplied: bool,
 }
@@ -28,19 +29,19 @@ pub(crate) struct Opened {
 pub(crate) fn seal(
     key: &SiteKey,
     surroundings: &dyn Surroundings,
-    headers: &[(String, Bytes)],
+    headers: &HeaderMap,
 ) -> Result<Secret, SealError> {
-    seal_clear(key, surroundings, &encode(headers.iter()))
+    seal_clear(key, surroundings, &encode(pairs(headers)))
 }
 
 /// Seals a credential that an operator brought.
 pub(crate) fn seal_supplied(
     key: &SiteKey,
     surroundings: &dyn Surroundings,
-    headers: &[(String, Bytes)],
+    headers: &HeaderMap,
 ) -> Result<Secret, SealError> {
-    let mark = (SUPPLIED.to_owned(), Bytes::new());
-    seal_clear(key, surroundings, &encode(headers.iter().chain([&mark])))
+    let mark = (SUPPLIED, &[][..]);
+    seal_clear(key, surroundings, &encode(pairs(headers).chain([mark])))
 }
 
 /// The same for what [`open_clear`] gave at another site.
@@ -73,31 +74,45 @@ pub(crate) fn without(clear: Vec<u8>, withheld: &[String]) -> Option<Vec<u8>> {
             .any(|withheld| name.eq_ignore_ascii_case(withheld))
     });
     let is_left = headers.iter().any(|(name, _)| name != SUPPLIED);
-    is_left.then(|| encode(headers.iter()))
+    let pairs = headers.iter().map(|(name, value)| (name.as_str(), &value[..]));
+    is_left.then(|| encode(pairs))
 }
 
 pub(crate) fn open(key: &SiteKey, secret: &Secret) -> Result<Opened, SealError> {
-    let mut headers = decode(&open_clear(key, secret)?).ok_or(SealError::Damaged)?;
-    let all = headers.len();
-    headers.retain(|(name, _)| name != SUPPLIED);
+    let decoded = decode(&open_clear(key, secret)?).ok_or(SealError::Damaged)?;
+    let is_supplied = decoded.iter().any(|(name, _)| name == SUPPLIED);
+    // What no header can be is none, whoever wrote it.
+    let headers = decoded.into_iter().filter_map(|(name, value)| {
+        let value = HeaderValue::from_maybe_shared(Bytes::from(value)).ok()?;
+        Some((HeaderName::try_from(name).ok()?, value))
+    });
     Ok(Opened {
-        is_supplied: headers.len() < all,
-        headers,
+        headers: headers.collect(),
+        is_supplied,
     })
 }
 
-fn encode<'h>(headers: impl Iterator<Item = &'h (String, Bytes)>) -> Vec<u8> {
-    let pairs: Vec<(&str, &[u8])> = headers.map(|(name, value)| (name.as_str(), &value[..])).collect();
+/// Those that are meant, as a recorded request has them.
+pub(crate) fn listed(headers: &HeaderMap, is_meant: impl Fn(&str) -> bool) -> Headers {
+    let meant = pairs(headers).filter(|(name, _)| is_meant(name));
+    meant
+        .map(|(name, value)| (name.to_owned(), Bytes::copy_from_slice(value)))
+        .collect()
+}
+
+/// Headers as they are sealed.
+fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&str, &[u8])> {
+    headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+}
+
+fn encode<'h>(headers: impl Iterator<Item = (&'h str, &'h [u8])>) -> Vec<u8> {
+    let pairs: Vec<(&str, &[u8])> = headers.collect();
     // Text and bytes have no shape that could not be written.
     rmp_serde::to_vec(&pairs).unwrap_or_default()
 }
 
-fn decode(clear: &[u8]) -> Option<Headers> {
-    let pairs: Vec<(String, Vec<u8>)> = rmp_serde::from_slice(clear).ok()?;
-    Some(
-        pairs
-            .into_iter()
-            .map(|(name, value)| (name, value.into()))
-            .collect(),
-    )
+fn decode(clear: &[u8]) -> Option<Vec<(String, Vec<u8>)>> {
+    rmp_serde::from_slice(clear).ok()
 }

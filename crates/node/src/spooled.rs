@@ -6,11 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cheops_plan::{Pending, Spooling, WriteBody};
-use cheops_store::{Payload, PayloadHash, PayloadRef, Spool, SpoolWriter};
-use cheops_types::{Problem, SiteName};
+use cheops_net as net;
+use cheops_ports::{Pending, Spooling};
+use cheops_store::{Payload, PayloadRef, Spool, SpoolWriter};
+use cheops_types::{Code, KeptBody, Problem, SiteName};
 
-use crate::problems;
+use crate::{problems, stream};
 
 /// Bodies that may wait for their write. Of more, the oldest are given up: nobody will come for them.
 const BODIES_MAX: usize = 1024;
@@ -44,12 +45,23 @@ impl Spooled {
 
     /// The payload, which stays as long as what is given.
     pub(crate) fn take(&self, payload: &PayloadRef) -> Option<Payload> {
-        self.remove(|held| held == payload)
+        let mut payloads = self.lock();
+        let at = payloads.iter().position(|(_, held)| **held == *payload)?;
+        payloads.remove(at).map(|(_, payload)| payload)
     }
 
-    /// The same by its hash alone.
-    pub(crate) fn take_named(&self, hash: &PayloadHash) -> Option<Payload> {
-        self.remove(|held| held.hash == *hash)
+    /// The body of a write that another site is to take over.
+    pub(crate) fn again(&self, spool: &Spool, site: &SiteName, body: KeptBody) -> Result<net::Body, Problem> {
+        let payload = match body {
+            KeptBody::Inline(bytes) => return Ok(net::Body::full(bytes)),
+            KeptBody::Spooled { hash, bytes } => PayloadRef {
+                hash: hash.into(),
+                bytes,
+            },
+        };
+        let kept = self.take(&payload).ok_or_else(|| gone(site))?;
+        let reader = spool.reader(&payload, 0).map_err(|_| gone(site))?;
+        Ok(stream::body(reader, Some(kept)))
     }
 
     /// Lets go of what nobody came for.
@@ -57,16 +69,16 @@ impl Spooled {
         self.lock().retain(|(since, _)| since.elapsed() < KEPT);
     }
 
-    fn remove(&self, is_meant: impl Fn(&PayloadRef) -> bool) -> Option<Payload> {
-        let mut payloads = self.lock();
-        let at = payloads.iter().position(|(_, held)| is_meant(held))?;
-        payloads.remove(at).map(|(_, payload)| payload)
-    }
-
     fn lock(&self) -> MutexGuard<'_, VecDeque<(Instant, Payload)>> {
         // Every change is one call: a panic elsewhere leaves the queue whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A body that waited for too long.
+pub(crate) fn gone(site: &SiteName) -> Problem {
+    let detail = format!("the body is no longer in the spool of `{site}`: send it again");
+    Problem::new(Code::StoreFull, detail).at(site)
 }
 
 /// A body on its way into the spool.
@@ -83,7 +95,7 @@ impl Spooling for Body {
             .map_err(|error| problems::spool(&self.site, &error))
     }
 
-    fn finish(self: Box<Self>) -> Pending<Result<WriteBody, Problem>> {
+    fn finish(self: Box<Self>) -> Pending<Result<KeptBody, Problem>> {
         Box::pin(async move {
             let Self {
                 site,
@@ -95,7 +107,7 @@ impl Spooling for Body {
             let payload = finished
                 .ok_or_else(|| problems::stopping(&site))?
                 .map_err(|error| problems::spool(&site, &error))?;
-            let body = WriteBody::Spooled {
+            let body = KeptBody::Spooled {
                 hash: payload.hash.into(),
                 bytes: payload.bytes,
             };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cheops_plan::Told;
+use cheops_ports::Told;
 use cheops_replica::{MetaId, OpId, Outcome as Ended, Set, State, Token};
 use cheops_types::{Code, Outcome, SiteName, Visit};
 

@@ -18,7 +18,9 @@ use tokio::{task::JoinSet, time::Instant};
 
 pub(crate) use ranges::{Listed, answer};
 
-use crate::{core::Core, hello, ports::Peers};
+use cheops_ports::Peers;
+
+use crate::{core::Core, hello};
 use walk::Walk;
 
 /// Between two looks at what is due.

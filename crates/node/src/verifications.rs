@@ -13,7 +13,7 @@ use std::{
 use cheops_types::{Caller, ServiceName};
 use ring::hmac;
 
-use crate::ports::Surroundings;
+use crate::surroundings::Surroundings;
 
 /// How long a verified credential is believed without asking. One that was taken back counts no longer than
 /// that here; the application checks it all the same.

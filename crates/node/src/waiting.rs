@@ -7,9 +7,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use cheops_plan::Told;
+use cheops_ports::Told;
 use cheops_replica::{Answer, Token};
 use cheops_types::Problem;
+use http::HeaderMap;
 use tokio::sync::watch;
 
 /// What a caller sent that the operation does not record. Only the first execution has it; preconditions, which
@@ -17,7 +18,7 @@ use tokio::sync::watch;
 #[derive(Default)]
 pub(crate) struct Caller {
     /// All headers, credentials and preconditions included.
-    pub(crate) headers: Vec<(String, Bytes)>,
+    pub(crate) headers: HeaderMap,
 }
 
 /// Headers may hold credentials.
@@ -31,7 +32,7 @@ impl fmt::Debug for Caller {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct AppAnswer {
     pub(crate) status: u16,
-    pub(crate) headers: Vec<(String, Bytes)>,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
@@ -57,18 +58,18 @@ pub(crate) struct Stage {
 /// All callers, by the token of their write.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Waiting {
-    callers: Arc<Mutex<HashMap<Token, Place>>>,
+    callers: Arc<Mutex<HashMap<Token, WaitingWrite>>>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct WaitingWrite {
     /// Until the first execution.
     caller: Option<Arc<Caller>>,
     answer: Option<AppAnswer>,
     stage: watch::Sender<Stage>,
 }
 
-impl Place {
+impl WaitingWrite {
     /// Whether neither a caller waits nor anything is left to execute.
     fn is_over(&self) -> bool {
         let stage = self.stage.borrow();
@@ -100,7 +101,7 @@ impl Waiting {
 
     fn place(&self, token: Token, caller: Option<Caller>) -> Waiter {
         let (sender, stage) = watch::channel(Stage::default());
-        let place = Place {
+        let place = WaitingWrite {
             caller: caller.map(Arc::new),
             answer: None,
             stage: sender,
@@ -125,7 +126,7 @@ impl Waiting {
     }
 
     /// The same without taking it.
-    pub(crate) fn headers(&self, token: Token) -> Option<Vec<(String, Bytes)>> {
+    pub(crate) fn headers(&self, token: Token) -> Option<HeaderMap> {
         let callers = self.lock();
         let caller = callers.get(&token)?.caller.as_ref()?;
         Some(caller.headers.clone())
@@ -133,7 +134,7 @@ impl Waiting {
 
     /// Nothing was executed: the next attempt is the first one. Also for a caller that has been answered (202).
     pub(crate) fn give_back(&self, token: Token, caller: Arc<Caller>) {
-        let place = || Place {
+        let place = || WaitingWrite {
             caller: None,
             answer: None,
             stage: watch::Sender::new(Stage::default()),
@@ -164,7 +165,7 @@ impl Waiting {
         self.lock().contains_key(&token)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Token, Place>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Token, WaitingWrite>> {
         // Every change is one assignment: a panic elsewhere leaves the map whole.
         self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -191,7 +192,7 @@ impl Drop for Waiter {
     fn drop(&mut self) {
         drop(self.stage.take());
         let mut callers = self.waiting.lock();
-        if callers.get(&self.token).is_some_and(Place::is_over) {
+        if callers.get(&self.token).is_some_and(WaitingWrite::is_over) {
             callers.remove(&self.token);
         }
     }
@@ -205,7 +206,8 @@ mod tests {
 
     fn waiting() -> (Waiting, Waiter) {
         let waiting = Waiting::default();
-        let headers = vec![("if-match".to_owned(), Bytes::from_static(b"7"))];
+        let headers = [(http::header::IF_MATCH, http::HeaderValue::from_static("7"))];
+        let headers = headers.into_iter().collect();
         let waiter = waiting.register(Token(1), Caller { headers });
         (waiting, waiter)
     }

@@ -5,10 +5,11 @@ use std::{sync::Arc, time::Duration};
 
 use cheops_glue::join_key;
 use cheops_net::NotDone;
-use cheops_plan::{Elsewhere, Prefer, Reply, Told, Write, WriteBody};
-use cheops_replica::{Answer, Body, Draft, Footprint, MetaId, Reason, Recognise, Request, Secret, Verb};
-use cheops_store::{Payload, PayloadHash, PayloadRef};
-use cheops_types::{Code, Limit, Outcome, Problem, SiteName};
+use cheops_ports::{Elsewhere, Prefer, Reply, Told, Write};
+use cheops_replica::{Answer, Draft, Footprint, MetaId, Reason, Recognise, Request, Secret, Verb};
+use cheops_store::Payload;
+use cheops_types::{Code, KeptBody, Limit, Outcome, Problem, SiteName};
+use http::{Response, StatusCode};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     core::Core,
     draft::{Drafted, To, draft},
     inbox::Input,
-    mint, problems, progress, told,
+    mint, problems, progress, rows, spooled, told,
     waiting::{AppAnswer, Stage, Waiter},
 };
 
@@ -29,7 +30,7 @@ const NAMES_MAX: usize = 8;
 pub(crate) async fn write(core: Arc<Core>, write: Write) -> Reply {
     let write = Arc::new(write);
     // Kept in the spool until the operation refers to it.
-    let mut payload = match hold_payload(&core, &write.body) {
+    let mut payload = match hold_payload(&core, write.request.body()) {
         Ok(payload) => payload,
         Err(problem) => return not_executed(problem),
     };
@@ -43,7 +44,8 @@ pub(crate) async fn write(core: Arc<Core>, write: Write) -> Reply {
         let is_name_chosen = drafted.is_name_chosen;
         let reply = attempt(&core, &write, drafted, &mut payload).await;
         names += 1;
-        let is_taken = is_name_chosen && matches!(reply, Reply::Answered { status: 409, .. });
+        let is_taken = is_name_chosen
+            && matches!(&reply, Reply::Answered { response, .. } if response.status() == StatusCode::CONFLICT);
         if !is_taken || names == NAMES_MAX {
             return reply;
         }
@@ -53,10 +55,7 @@ pub(crate) async fn write(core: Arc<Core>, write: Write) -> Reply {
 /// Makes a draft: on the core that has the request where its body is short, else beside it.
 async fn drafted(core: &Arc<Core>, write: &Arc<Write>) -> Result<Drafted, Problem> {
     let limits = core.surroundings.limits();
-    let body_bytes = match &write.body {
-        WriteBody::Inline(body) => body.len(),
-        WriteBody::Spooled { .. } => 0,
-    };
+    let body_bytes = write.request.body().inline_len();
     if body_bytes <= limits.work_inline_max_bytes {
         return draft(core, write);
     }
@@ -152,22 +151,12 @@ fn post(core: &Core, drafted: Drafted) -> Result<Waiter, Problem> {
     Ok(waiter)
 }
 
-fn hold_payload(core: &Core, body: &WriteBody) -> Result<Option<Payload>, Problem> {
-    let WriteBody::Spooled { hash, bytes } = body else {
+fn hold_payload(core: &Core, body: &KeptBody) -> Result<Option<Payload>, Problem> {
+    let Some(payload) = rows::payload(body) else {
         return Ok(None);
     };
-    let payload = PayloadRef {
-        hash: PayloadHash::from(*hash),
-        bytes: *bytes,
-    };
     let held = core.spooled.take(&payload).or_else(|| core.spool.pin(&payload));
-    held.map(Some).ok_or_else(|| {
-        let detail = format!(
-            "the body is no longer in the spool of `{}`: send it again",
-            core.site
-        );
-        Problem::new(Code::StoreFull, detail).at(&core.site)
-    })
+    held.map(Some).ok_or_else(|| spooled::gone(&core.site))
 }
 
 /// Whether a create has an end of its own, which its resource tells.
@@ -216,27 +205,19 @@ fn is_satisfied(prefer: Prefer, told: &Told) -> bool {
 }
 
 fn answered(status: u16, answer: Option<AppAnswer>, told: Told) -> Reply {
-    let answer = answer.unwrap_or(AppAnswer {
-        status,
-        headers: Vec::new(),
-        body: bytes::Bytes::new(),
-    });
-    Reply::Answered {
-        status: answer.status,
-        headers: answer.headers,
-        body: answer.body,
-        told,
+    let mut response = Response::default();
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+    if let Some(answer) = answer {
+        *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY);
+        *response.headers_mut() = answer.headers;
+        *response.body_mut() = answer.body;
     }
+    Reply::Answered { response, told }
 }
 
 fn accepted_for_later(told: Option<Told>) -> Reply {
     let told = told.unwrap_or_else(|| told::nothing(&MetaId::new("")));
-    Reply::Answered {
-        status: 202,
-        headers: Vec::new(),
-        body: bytes::Bytes::new(),
-        told,
-    }
+    answered(202, None, told)
 }
 
 fn elsewhere(here: &SiteName, reason: Reason, told: &Told) -> Reply {
@@ -312,7 +293,7 @@ impl Undo {
                 method: "DELETE".to_owned(),
                 path: format!("{}/{{id}}", kind.collection_path(&join_key(&birth.parents, ""))),
                 headers: Vec::new(),
-                body: Body::Inline(Vec::new()),
+                body: KeptBody::EMPTY,
                 scope: draft.request.scope.clone(),
                 caller: draft.request.caller.clone(),
                 shares: Vec::new(),

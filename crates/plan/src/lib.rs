@@ -4,14 +4,13 @@
 //! the sites; told to somebody who listens ([`Tell`]), it gives its reasons. A [`Plan`] names everything that will happen. Whoever
 //! carries it out decides nothing. Nothing here asks a clock, the network or an application.
 //!
-//! [`Coordinator`] is the port to replication: what the data plane asks of it, and nothing else.
-//! [`Presence`] says, without asking it, that a resource is certainly not replicated here.
+//! [`Presence`] says, without asking replication, that a resource is certainly not replicated here.
 
 mod asked;
-mod coordinator;
 mod decide;
 mod explain;
 mod facts;
+mod known;
 mod nearness;
 mod plan;
 mod planner;
@@ -20,12 +19,10 @@ mod remainder;
 mod view;
 
 pub use asked::Asked;
-pub use coordinator::{
-    Chunks, Coordinator, Elsewhere, Known, Pending, Prefer, Reply, Spooling, Standing, Told, Write, WriteBody,
-};
 pub use decide::{Decided, cannot_span, decide, unavailable};
 pub use explain::{Silent, Tell};
 pub use facts::{Caller, Concern, Container, Request, Wish};
+pub use known::{Known, Standing};
 pub use nearness::nearest_first;
 pub use plan::{Cross, Make, Place, Plan, Target};
 pub use planner::asked;

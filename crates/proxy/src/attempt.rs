@@ -9,7 +9,7 @@ mod stream;
 use std::pin::pin;
 
 use cheops_net::{Body, Bulk, Expired, SendError, SendErrorKind};
-use cheops_plan::Told;
+use cheops_ports::Told;
 use cheops_types::{Code, Limit, Outcome, Problem, Receipt, ServiceName, SiteName, Visit, headers};
 use http::{HeaderName, HeaderValue, Request, Response, request};
 use http_body::Body as _;

@@ -1,14 +1,12 @@
 //! The body of a write: inside its operation, or on the disk where it is too long for that.
 
-mod payload;
-
 use std::borrow::Cow;
 
 use bytes::{Bytes, BytesMut};
 use cheops_glue::Effect;
 use cheops_net::Body;
-use cheops_plan::{Spooling, WriteBody};
-use cheops_types::{Code, Limit, Problem};
+use cheops_ports::Spooling;
+use cheops_types::{Code, KeptBody, Limit, Problem};
 use http::{
     HeaderMap,
     header::{CONTENT_ENCODING, CONTENT_TYPE},
@@ -16,7 +14,6 @@ use http::{
 use http_body_util::BodyExt as _;
 
 use crate::job::Job;
-pub(crate) use payload::Payload;
 
 /// What goes to the disk at once.
 const PIECE_BYTES: usize = 256 * 1024;
@@ -43,7 +40,7 @@ pub(crate) fn need(job: &Job) -> Need {
 }
 
 /// Reads the body of a write.
-pub(crate) async fn take(job: &Job, body: Body, need: Need) -> Result<WriteBody, Problem> {
+pub(crate) async fn take(job: &Job, body: Body, need: Need) -> Result<KeptBody, Problem> {
     let limits = job.core.limits();
     let max = match need {
         Need::Bytes => limits.inline_body_max_bytes,
@@ -55,9 +52,9 @@ pub(crate) async fn take(job: &Job, body: Body, need: Need) -> Result<WriteBody,
     let spooling = match within(job, body, |body| inline_or_spool(job, body, max)).await? {
         Taken::Inline(bytes) if need == Need::Json => {
             let bytes = readable(job, bytes).await?;
-            return Ok(WriteBody::Inline(bytes));
+            return Ok(KeptBody::Inline(bytes));
         }
-        Taken::Inline(bytes) => return Ok(WriteBody::Inline(bytes)),
+        Taken::Inline(bytes) => return Ok(KeptBody::Inline(bytes)),
         Taken::Spooling(spooling) => spooling,
     };
     Limit::InlineBody.hit();

@@ -7,7 +7,7 @@ use std::{collections::HashMap, rc::Rc, sync::Arc};
 use cheops_net::{
     Body, Clock, NotDone, PeerLink, PeerOptions, Trailers, Upstream, UpstreamOptions, UpstreamTarget,
 };
-use cheops_plan::Coordinator;
+use cheops_ports::Coordinator;
 use cheops_types::{Code, Limit, Limits, Outcome, Problem, ServiceName, SiteName, headers};
 use http::Response;
 

@@ -1,4 +1,10 @@
-//! Requests about what lies in a container that spans sites, and about resources that are divided among sites.
+//! Requests about what spans sites.
+//!
+//! ```text
+//! a container     `POST /rooms/r/boxes`   r spans two sites: the box is made at one, its name reserved at r's prime site
+//!                 `PUT /rooms/r/boxes/b`  goes to the site that has b
+//! a divided one   `GET /quotas/q`         each site shows its part; the answer is the whole
+//! ```
 
 mod create;
 mod names;

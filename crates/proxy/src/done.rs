@@ -1,7 +1,7 @@
 //! What a plan has come to, and the answer that is made of it.
 
 use cheops_net::Body;
-use cheops_plan::Told;
+use cheops_ports::Told;
 use cheops_types::{Outcome, PlanKind, Problem, Receipt, SiteName, Visit};
 use http::{Response, StatusCode};
 

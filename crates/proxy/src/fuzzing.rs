@@ -10,7 +10,7 @@ pub fn prefer(value: &[u8]) -> bool {
         return false;
     };
     let (weights, _) = preference::span(&headers);
-    preference::read(&headers) != cheops_plan::Prefer::default() || !weights.is_empty()
+    preference::read(&headers) != cheops_ports::Prefer::default() || !weights.is_empty()
 }
 
 /// Reads which items of a list are replicas; whether it can be read. Panics if it is not the same when written and

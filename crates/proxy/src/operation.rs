@@ -3,7 +3,7 @@
 use std::{rc::Rc, sync::Arc};
 
 use cheops_net::{Body, Bulk};
-use cheops_plan::Coordinator;
+use cheops_ports::Coordinator;
 use cheops_types::{Code, Limit, Problem, SiteName, VerbClass, headers};
 use http::{
     HeaderValue, Method, Request, Response,

@@ -1,6 +1,6 @@
 //! `Prefer` (RFC 7240): how far a caller wants to wait.
 
-use cheops_plan::{Prefer, Told};
+use cheops_ports::{Prefer, Told};
 use cheops_types::{SiteName, Unreserved};
 use http::{HeaderMap, HeaderName, HeaderValue};
 

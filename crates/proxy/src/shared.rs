@@ -7,7 +7,8 @@ use std::sync::{
 
 use arc_swap::ArcSwap;
 use cheops_net::Offload;
-use cheops_plan::{Coordinator, Presence};
+use cheops_plan::Presence;
+use cheops_ports::Coordinator;
 use cheops_types::Distances;
 
 use crate::{

@@ -1,22 +1,21 @@
 //! A write that this site accepts for a replica set, and what its caller is told.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use cheops_net::{Body, Replay};
-use cheops_plan::{
-    Elsewhere, Known, Plan, Prefer, Remainder, Reply, Target, Told, Write, WriteBody, nearest_first,
-};
-use cheops_types::{Limits, Outcome, PlanKind, Problem, SiteName, Visit, headers};
+use cheops_plan::{Known, Plan, Remainder, Target, nearest_first};
+use cheops_ports::{Elsewhere, Prefer, Reply, Told, Write};
+use cheops_types::{KeptBody, Limits, Outcome, PlanKind, Problem, SiteName, Visit, headers};
 use http::{
-    HeaderName, HeaderValue, Response, StatusCode,
-    header::{ACCEPT_ENCODING, CONTENT_LENGTH, LOCATION},
+    HeaderValue, Request, Response, StatusCode,
+    header::{CONTENT_LENGTH, LOCATION},
 };
 
 use crate::{
     Counted, WorldView, answer,
     attempt::{self, Answer},
-    body::{self, Payload},
+    body,
     done::Done,
     head,
     job::{Caller, Job},
@@ -36,7 +35,7 @@ pub(crate) async fn accept(job: &mut Job, target: Target, kind: PlanKind, body: 
     (kind, write(job, target, body).await)
 }
 
-async fn write(job: &mut Job, target: Target, body: WriteBody) -> Done {
+async fn write(job: &mut Job, target: Target, body: KeptBody) -> Done {
     let coordinator = match job.core.replication() {
         Ok(coordinator) => Arc::clone(coordinator),
         Err(problem) => return Done::refused(job.here(), problem),
@@ -51,13 +50,11 @@ async fn write(job: &mut Job, target: Target, body: WriteBody) -> Done {
         .write(as_write(job, target.clone(), body.clone(), prefer))
         .await;
     match reply {
-        Reply::Answered {
-            status,
-            headers,
-            body,
-            told,
-        } => {
-            let response = response(status, headers, body);
+        Reply::Answered { response, told } => {
+            let mut response = response.map(Body::full);
+            // What was read is whole, whatever it was sent as.
+            head::clean_response(response.headers_mut());
+            response.headers_mut().remove(CONTENT_LENGTH);
             answered(job, known.as_ref(), &path, response, prefer, told).await
         }
         Reply::Elsewhere(elsewhere) => {
@@ -86,7 +83,7 @@ async fn write(job: &mut Job, target: Target, body: WriteBody) -> Done {
 pub(crate) async fn make(job: &mut Job, target: Target, body: Bytes) -> Done {
     job.is_reserved = true;
     if target.sites().contains(job.here()) {
-        return write(job, target, WriteBody::Inline(body)).await;
+        return write(job, target, KeptBody::Inline(body)).await;
     }
     let remainder = Remainder::accept(&target).named();
     let to = nearest(job, target.sites().to_vec());
@@ -109,23 +106,23 @@ fn nearest(job: &Job, mut sites: Vec<SiteName>) -> Vec<SiteName> {
 }
 
 /// A body with this site's own version in it, where its caller has watched several sites.
-fn in_own_words(job: &Job, body: WriteBody) -> WriteBody {
+fn in_own_words(job: &Job, body: KeptBody) -> KeptBody {
     match &body {
-        WriteBody::Inline(bytes) => match cheops_glue::with_version_of(bytes, job.here()) {
-            Some(own) => WriteBody::Inline(own.into()),
+        KeptBody::Inline(bytes) => match cheops_glue::with_version_of(bytes, job.here()) {
+            Some(own) => KeptBody::Inline(own.into()),
             None => body,
         },
-        WriteBody::Spooled { .. } => body,
+        KeptBody::Spooled { .. } => body,
     }
 }
 
 /// The body of a request that changes nothing, as it says itself.
-fn without_effect(job: &Job, body: &WriteBody) -> Option<Bytes> {
+fn without_effect(job: &Job, body: &KeptBody) -> Option<Bytes> {
     // Other bodies are documents: the application takes such a member of theirs for data.
     if job.head.method != http::Method::DELETE {
         return None;
     }
-    let WriteBody::Inline(body) = body else {
+    let KeptBody::Inline(body) = body else {
         return None;
     };
     let kind = job.concern.as_ref()?.kind.as_deref()?;
@@ -133,47 +130,21 @@ fn without_effect(job: &Job, body: &WriteBody) -> Option<Bytes> {
     rules.is_effect_free_body(body).then(|| body.clone())
 }
 
-fn as_write(job: &Job, target: Target, body: WriteBody, prefer: Prefer) -> Write {
-    let mut headers = head::copy(&job.head).headers;
-    headers.remove(headers::SCOPE);
-    headers.remove(CONTENT_LENGTH);
+fn as_write(job: &Job, target: Target, body: KeptBody, prefer: Prefer) -> Write {
+    let mut head = head::copy(&job.head);
+    head.headers.remove(headers::SCOPE);
+    head.headers.remove(CONTENT_LENGTH);
     // The answer is read for the id of what was made, and rewritten.
-    headers.remove(ACCEPT_ENCODING);
-    attempt::ask_for_readable(&mut headers);
-    let headers = headers
-        .iter()
-        .map(|(name, value)| (name.as_str().to_owned(), Bytes::copy_from_slice(value.as_bytes())))
-        .collect();
+    attempt::ask_for_readable(&mut head.headers);
     let kind = job.concern.as_ref().and_then(|concern| concern.kind.clone());
-    let path = job.head.uri.path_and_query().map_or("/", |path| path.as_str());
     Write {
         service: job.service.name.clone(),
         kind: kind.unwrap_or_default(),
         target,
-        method: job.head.method.as_str().to_owned(),
-        path: path.to_owned(),
-        headers,
-        body,
+        request: Request::from_parts(head, body),
         scope: job.scope_text().to_owned(),
         prefer,
     }
-}
-
-fn response(status: u16, headers: Vec<(String, Bytes)>, body: Bytes) -> Response<Body> {
-    let mut response = Response::new(Body::full(body));
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
-    for (name, value) in headers {
-        if let (Ok(name), Ok(value)) = (
-            HeaderName::try_from(name.as_str()),
-            HeaderValue::from_maybe_shared(value),
-        ) {
-            response.headers_mut().append(name, value);
-        }
-    }
-    // What was read is whole, whatever it was sent as.
-    head::clean_response(response.headers_mut());
-    response.headers_mut().remove(CONTENT_LENGTH);
-    response
 }
 
 async fn answered(
@@ -203,7 +174,7 @@ async fn answered(
 }
 
 /// Nothing executed here: the nearest other site of the set takes the write.
-async fn take_over(job: &mut Job, remainder: &Remainder, elsewhere: Elsewhere, body: WriteBody) -> Done {
+async fn take_over(job: &mut Job, remainder: &Remainder, elsewhere: Elsewhere, body: KeptBody) -> Done {
     let Elsewhere { mut sites, problem } = elsewhere;
     let here = Visit::failed(job.here(), Outcome::NotExecuted, problem.code.as_str());
     sites.retain(|site| site != job.here());
@@ -211,7 +182,11 @@ async fn take_over(job: &mut Job, remainder: &Remainder, elsewhere: Elsewhere, b
     if sites.is_empty() || job.caller == Caller::Peer {
         return Done::refused(job.here(), problem);
     }
-    let body = match again(job, body) {
+    let body = match job
+        .core
+        .replication()
+        .and_then(|coordinator| coordinator.again(body))
+    {
         Ok(body) => body,
         Err(lost) => {
             tracing::warn!(detail = %lost.detail, "a write cannot be handed over: its body is gone");
@@ -225,22 +200,6 @@ async fn take_over(job: &mut Job, remainder: &Remainder, elsewhere: Elsewhere, b
     }
     done.visits.insert(0, here);
     done
-}
-
-/// The body once more, from where it was kept.
-fn again(job: &Job, body: WriteBody) -> Result<Body, Problem> {
-    let hash = match body {
-        WriteBody::Inline(bytes) => return Ok(Body::full(bytes)),
-        WriteBody::Spooled { hash, .. } => hash,
-    };
-    let coordinator = job.core.replication()?;
-    let mut name = String::with_capacity(2 * hash.len());
-    for byte in hash {
-        // Writing to a string does not fail.
-        let _ = write!(name, "{byte:02x}");
-    }
-    let chunks = coordinator.payload(job.here(), &name, 0)?;
-    Ok(Body::other(Payload::new(chunks)))
 }
 
 fn failed(job: &Job, problem: &Problem, outcome: Outcome, told: Option<Told>) -> Done {

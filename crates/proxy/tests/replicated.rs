@@ -4,8 +4,8 @@ mod replicated {
     mod client;
     mod coordinator;
     mod explained;
-    mod hands;
     mod long_bodies;
+    mod own_requests;
     mod paths;
     mod reads;
     mod references;

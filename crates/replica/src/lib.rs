@@ -31,7 +31,7 @@ pub use event::{Attempt, Event, Found};
 pub use id::{Author, LocalId, MetaId, OpId, Rank, Token};
 pub use message::{Carried, Content, Message, Snapshot};
 pub use operation::{
-    Birth, Body, Conditions, Draft, Footprint, Need, Operation, Recast, Recognise, Request, Secret, Verb,
+    Birth, Conditions, Draft, Footprint, Need, Operation, Recast, Recognise, Request, Secret, Verb,
 };
 pub use relation::{Relation, loser, relation};
 pub use rules::{PlainRules, Presence, Reading, Rules, default_reading};

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use cheops_types::{Caller, ServiceName, Share, SiteName, Span, Stamp};
+use cheops_types::{Caller, Consistency, KeptBody, ServiceName, Share, SiteName, Span, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{Age, MetaId, OpId, Rank, Token, Vector};
@@ -150,6 +150,9 @@ pub struct Birth {
     /// Counts the sets of one name and one list of sites that have ended.
     #[serde(default)]
     pub generation: u32,
+    /// What its caller asked for. Left out where it is the usual one, so that older agents read and verify the rest.
+    #[serde(default, skip_serializing_if = "Consistency::is_eventual")]
+    pub consistency: Consistency,
 }
 
 /// The parts of the resource that an operation reads or writes, as the glue tells them.
@@ -219,7 +222,7 @@ pub struct Request {
     /// Path and query.
     pub path: String,
     pub headers: Vec<(String, String)>,
-    pub body: Body,
+    pub body: KeptBody,
     pub scope: String,
     /// The caller, as verified where the request was accepted.
     pub caller: Option<Caller>,
@@ -234,38 +237,10 @@ impl Request {
             method: String::new(),
             path: String::new(),
             headers: Vec::new(),
-            body: Body::Inline(Vec::new()),
+            body: KeptBody::EMPTY,
             scope: String::new(),
             caller: None,
             shares: Vec::new(),
-        }
-    }
-}
-
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Body {
-    Inline(#[serde(with = "crate::bytes")] Vec<u8>),
-    /// In the payload spool, by hash.
-    Spooled {
-        hash: [u8; 32],
-        bytes: u64,
-    },
-}
-
-impl Body {
-    fn inline_len(&self) -> usize {
-        match self {
-            Self::Inline(bytes) => bytes.len(),
-            Self::Spooled { .. } => 0,
-        }
-    }
-}
-
-impl fmt::Debug for Body {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Inline(bytes) => write!(f, "{} bytes", bytes.len()),
-            Self::Spooled { bytes, .. } => write!(f, "{bytes} spooled bytes"),
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cheops_replica::{Attempt, Body, Digest, Execution, Form, Found, LocalId, Recognise, Token};
+use cheops_replica::{Attempt, Digest, Execution, Form, Found, LocalId, Recognise, Token};
+use cheops_types::KeptBody;
 use serde::{Deserialize, Serialize};
 
 /// What a resource is: some fields and a counter.
@@ -26,17 +27,17 @@ pub enum Change {
 }
 
 impl Change {
-    pub fn of(body: &Body) -> Self {
+    pub fn of(body: &KeptBody) -> Self {
         let bytes = match body {
-            Body::Inline(bytes) => bytes.as_slice(),
+            KeptBody::Inline(bytes) => &bytes[..],
             // What is spooled here is so short that its hash says it all.
-            Body::Spooled { hash, bytes } => &hash[..(*bytes as usize).min(hash.len())],
+            KeptBody::Spooled { hash, bytes } => &hash[..(*bytes as usize).min(hash.len())],
         };
         serde_json::from_slice(bytes).expect("the simulator wrote it")
     }
 
-    pub fn body(&self) -> Body {
-        Body::Inline(serde_json::to_vec(self).expect("a plain value"))
+    pub fn body(&self) -> KeptBody {
+        KeptBody::Inline(serde_json::to_vec(self).expect("a plain value").into())
     }
 
     pub fn apply(&self, resource: &mut Resource) {

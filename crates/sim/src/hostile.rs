@@ -19,10 +19,10 @@ use std::{
 };
 
 use cheops_replica::{
-    Age, Birth, Body, Content, Context, Draft, Effect, Event, Footprint, Message, MetaId, Operation,
-    PlainRules, Recognise, Request, Set, Site, Token, Tuning, Verb, Welcome, create, receive, step,
+    Age, Birth, Content, Context, Draft, Effect, Event, Footprint, Message, MetaId, Operation, PlainRules,
+    Recognise, Request, Set, Site, Token, Tuning, Verb, Welcome, create, receive, step,
 };
-use cheops_types::{ServiceName, SiteName};
+use cheops_types::{KeptBody, ServiceName, SiteName};
 
 use application::answered;
 use check::{claims_numbers, summary};
@@ -155,6 +155,7 @@ impl Arena {
         let sites = (first..self.players.len()).map(name).collect();
         let named = self.rng.chance(400);
         let birth = Birth {
+            consistency: cheops_types::Consistency::Eventual,
             service: ServiceName::new("things").expect("a name"),
             kind: "thing".to_owned(),
             parents: Vec::new(),
@@ -249,7 +250,7 @@ impl Arena {
                 method: "PUT".to_owned(),
                 path: "/things/{id}".to_owned(),
                 headers: Vec::new(),
-                body: Body::Inline(vec![b'x'; self.rng.index(200)]),
+                body: KeptBody::Inline(vec![b'x'; self.rng.index(200)].into()),
                 scope: String::new(),
                 caller: None,
                 shares: Vec::new(),

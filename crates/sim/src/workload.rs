@@ -380,5 +380,6 @@ pub(crate) fn birth(sites: impl IntoIterator<Item = SiteName>) -> Birth {
         sites: sites.into_iter().collect(),
         span: None,
         generation: 0,
+        consistency: cheops_types::Consistency::Eventual,
     }
 }

@@ -3,6 +3,7 @@
 //! Every other crate speaks in these. Nothing here performs I/O, reads a clock or knows an
 //! application.
 
+mod body;
 mod caller;
 mod clock;
 mod code;
@@ -19,6 +20,7 @@ mod span;
 mod verb;
 mod words;
 
+pub use body::KeptBody;
 pub use caller::Caller;
 pub use clock::{Ahead, HybridClock, Stamp};
 pub use code::Code;

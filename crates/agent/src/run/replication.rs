@@ -1,4 +1,4 @@
-//! Replication on the control runtime: its start, and what it reaches of the agent.
+//! Replication on the control runtime: its start, and what it is told of the agent.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,15 +11,11 @@ use anyhow::Context as _;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use cheops_glue::Profile;
 use cheops_mesh::{Identity, Pulses};
-use cheops_net::{Body, Clock};
-use cheops_node::{
-    Node, Options, Runner,
-    ports::{Access, Application, Failed, Later, Peers, Surroundings},
-};
-use cheops_proxy::{Hands, NoAnswer, Shared};
+use cheops_net::Clock;
+use cheops_node::{Access, Node, Options, Runner, Surroundings};
+use cheops_proxy::{OwnRequests, Shared};
 use cheops_store::SiteKey;
-use cheops_types::{Health, Limits, ServiceName, SiteName, Slot};
-use http::{Request, Response};
+use cheops_types::{Limits, ServiceName, SiteName, Slot};
 
 use super::{standing::Standing, world::read};
 use crate::config::Config;
@@ -61,11 +57,8 @@ impl Replication {
             presence: shared.presence.clone(),
         })?;
         shared.attach(Arc::new(node.clone()));
-        let ways = Rc::new(Ways {
-            hands: Hands::new(shared.clone(), clock),
-            shared: shared.clone(),
-        });
-        tokio::task::spawn_local(Runner::new(work, ways.clone(), ways).run());
+        let requests = OwnRequests::new(shared.clone(), clock);
+        tokio::task::spawn_local(Runner::new(work, requests.clone(), requests).run());
         tokio::task::spawn_local(watch(node.clone(), pulses));
         tokio::task::spawn_local(follow(around.clone()));
         Ok(Self { node, around })
@@ -182,56 +175,5 @@ impl Surroundings for Around {
 
     fn believes(&self, site: &SiteName) -> bool {
         self.standing.load().believes(site)
-    }
-}
-
-fn failed(no_answer: NoAnswer) -> Failed {
-    let NoAnswer {
-        outcome,
-        is_broken,
-        problem,
-    } = no_answer;
-    Failed {
-        outcome,
-        is_broken,
-        problem,
-    }
-}
-
-/// The way to the services of this site and to the other sites.
-struct Ways {
-    hands: Rc<Hands>,
-    shared: Arc<Shared>,
-}
-
-impl Application for Ways {
-    fn call<'a>(
-        &'a self,
-        service: &'a ServiceName,
-        request: Request<Body>,
-        scope: &'a str,
-    ) -> Later<'a, Result<Response<Body>, Failed>> {
-        Box::pin(async move {
-            let answer = self.hands.call(service, request, scope).await;
-            answer.map_err(failed)
-        })
-    }
-}
-
-impl Peers for Ways {
-    fn ask<'a>(
-        &'a self,
-        site: &'a SiteName,
-        request: Request<Body>,
-        is_long: bool,
-    ) -> Later<'a, Result<Response<Body>, Failed>> {
-        Box::pin(async move {
-            let answer = self.hands.ask(site, request, is_long).await;
-            answer.map_err(failed)
-        })
-    }
-
-    fn is_up(&self, site: &SiteName) -> bool {
-        self.shared.distances.load().health(site) != Health::Down
     }
 }

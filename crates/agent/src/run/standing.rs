@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use cheops_node::ports::Access;
+use cheops_node::Access;
 use cheops_types::{ServiceName, SiteName, Slot};
 use tracing::warn;
 

@@ -1,10 +1,10 @@
 //! The caller of a write, before anything of it is recorded.
 
-use bytes::Bytes;
 use cheops_glue::{CallerRules, Named, Verified};
-use cheops_plan::Write;
+use cheops_ports::Write;
 use cheops_replica::Secret;
 use cheops_types::{Caller, ServiceName};
+use http::HeaderMap;
 use tracing::warn;
 
 use super::{Vouched, last_writer};
@@ -13,7 +13,7 @@ use crate::{core::Core, rows::Kept, secret};
 /// Who asks for a write, as far as this site can tell. None: its credential speaks for it at every site, and the
 /// application decides.
 pub(crate) async fn verified(core: &Core, write: &Write) -> Option<Caller> {
-    identify(core, &write.service, &write.headers).await
+    identify(core, &write.service, write.request.headers()).await
 }
 
 /// In whose name a site that joins makes its replica: that of whoever lets it in, else of whoever wrote last, if
@@ -25,8 +25,8 @@ pub(crate) async fn sponsor(core: &Core, kept: &Kept, credential: Option<&Secret
         // No application has been asked whether its holder may speak in another's name.
         let profile = core.surroundings.profile();
         let rules = profile.caller(service)?;
-        let tells_caller = |name: &str| rules.tells_caller(&name.to_ascii_lowercase());
-        if opened.headers.iter().any(|(name, _)| tells_caller(name)) {
+        let tells_caller = |name: &str| rules.tells_caller(name);
+        if opened.headers.keys().any(|name| tells_caller(name.as_str())) {
             return None;
         }
         return identify(core, service, &opened.headers).await;
@@ -39,10 +39,12 @@ pub(crate) async fn sponsor(core: &Core, kept: &Kept, credential: Option<&Secret
     is_believed.then_some(caller)
 }
 
-async fn identify(core: &Core, service: &ServiceName, headers: &[(String, Bytes)]) -> Option<Caller> {
+async fn identify(core: &Core, service: &ServiceName, headers: &HeaderMap) -> Option<Caller> {
     let profile = core.surroundings.profile();
     let rules = profile.caller(service)?;
-    let pairs = headers.iter().map(|(name, value)| (name.as_str(), &value[..]));
+    let pairs = headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_bytes()));
     // Whether the sender may speak in that name, the application decides before anything is recorded.
     match rules.impersonate.as_ref().map(|names| names.named(pairs)) {
         Some(Named::Other(named)) => return Some(named),
@@ -82,20 +84,16 @@ async fn identify(core: &Core, service: &ServiceName, headers: &[(String, Bytes)
 }
 
 /// The holder of a client certificate. Only this agent writes these headers.
-fn certified(rules: &CallerRules, headers: &[(String, Bytes)]) -> Option<Caller> {
+fn certified(rules: &CallerRules, headers: &HeaderMap) -> Option<Caller> {
     let certificate = rules.certificate.as_ref()?;
     let user = text(headers, &certificate.user)?.to_owned();
-    let groups = headers
-        .iter()
-        .filter(|(name, _)| name.eq_ignore_ascii_case(&certificate.group))
-        .filter_map(|(_, value)| std::str::from_utf8(value).ok().map(str::to_owned))
+    let groups = headers.get_all(certificate.group.as_str()).iter();
+    let groups = groups
+        .filter_map(|value| std::str::from_utf8(value.as_bytes()).ok().map(str::to_owned))
         .collect();
     Some(Caller { user, groups })
 }
 
-fn text<'h>(headers: &'h [(String, Bytes)], header: &str) -> Option<&'h str> {
-    let mut named = headers
-        .iter()
-        .filter(|(name, _)| name.eq_ignore_ascii_case(header));
-    std::str::from_utf8(&named.next()?.1).ok()
+fn text<'h>(headers: &'h HeaderMap, header: &str) -> Option<&'h str> {
+    std::str::from_utf8(headers.get(header)?.as_bytes()).ok()
 }

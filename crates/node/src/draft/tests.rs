@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cheops_plan::{Prefer, WriteBody};
-use cheops_replica::Body;
+use cheops_ports::Prefer;
+use cheops_types::KeptBody;
 
 use super::*;
 use crate::lab::{Lab, service, site};
@@ -17,20 +17,19 @@ fn lab() -> Lab {
 
 fn write(of: &str, kind: &str, line: &str, body: &str) -> Write {
     let (method, path) = line.split_once(' ').unwrap();
-    let header = |name: &str, value: &'static str| (name.to_owned(), Bytes::from_static(value.as_bytes()));
     Write {
         service: service(of),
         kind: kind.into(),
         target: Target::set(Arc::from("72")),
-        method: method.into(),
-        path: path.into(),
-        headers: vec![
-            header("Content-Type", "application/json"),
-            header("Authorization", "Bearer x"),
-            header("If-Match", "7"),
-            header("Idempotency-Key", "mine"),
-        ],
-        body: WriteBody::Inline(Bytes::copy_from_slice(body.as_bytes())),
+        request: http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("Content-Type", "application/json")
+            .header("Authorization", "Bearer x")
+            .header("If-Match", "7")
+            .header("Idempotency-Key", "mine")
+            .body(KeptBody::Inline(Bytes::copy_from_slice(body.as_bytes())))
+            .unwrap(),
         scope: "{A: a & b}".into(),
         prefer: Prefer::default(),
     }
@@ -49,8 +48,8 @@ fn made(write: &Write) -> Drafted {
 
 fn body(drafted: &Drafted) -> &str {
     match &drafted.draft.request.body {
-        Body::Inline(body) => std::str::from_utf8(body).unwrap(),
-        Body::Spooled { .. } => panic!("it is spooled"),
+        KeptBody::Inline(body) => std::str::from_utf8(body).unwrap(),
+        KeptBody::Spooled { .. } => panic!("it is spooled"),
     }
 }
 
@@ -103,7 +102,7 @@ fn only_listed_headers_are_recorded_and_the_caller_keeps_all() {
     let credential = secret::open(&lab.core.key, drafted.draft.credential.as_ref().unwrap()).unwrap();
     assert_eq!(
         credential.headers,
-        [("Authorization".to_owned(), Bytes::from_static(b"Bearer x"))]
+        crate::lab::headers(&[("authorization", "Bearer x")])
     );
     assert!(!format!("{drafted:?}").contains("Bearer"));
 }
@@ -184,16 +183,14 @@ fn a_long_body_stays_in_the_spool_unless_ids_in_it_change() {
     let lab = lab();
     for (text, is_spooled) in [(r#"{"n":1}"#, true), (r#"{"item":6}"#, false)] {
         let payload = lab.spool("72", text.as_bytes());
-        let body = WriteBody::Spooled {
+        let body = KeptBody::Spooled {
             hash: payload.hash.into(),
             bytes: payload.bytes,
         };
-        let write = Write {
-            body,
-            ..new("A", "order", "/orders", "")
-        };
+        let mut write = new("A", "order", "/orders", "");
+        *write.request.body_mut() = body;
         let drafted = draft(&lab.core, &write).unwrap();
-        let found = matches!(drafted.draft.request.body, Body::Spooled { .. });
+        let found = matches!(drafted.draft.request.body, KeptBody::Spooled { .. });
         assert_eq!(found, is_spooled, "{text}");
     }
 }

@@ -4,17 +4,15 @@ use std::{borrow::Cow, io::Read as _};
 
 use bytes::Bytes;
 use cheops_glue::{Address, Effect, Kind, NotJson, Own};
-use cheops_plan::WriteBody;
-use cheops_replica::Body;
-use cheops_store::{PayloadHash, PayloadRef};
-use cheops_types::{Code, Problem};
+use cheops_store::PayloadRef;
+use cheops_types::{Code, KeptBody, Problem};
 
 use super::Reading;
 use crate::{ids::ToMeta, problems};
 
 /// A body with meta-ids instead of any others.
 pub(super) struct Wording {
-    pub(super) recorded: Body,
+    pub(super) recorded: KeptBody,
     /// With its preconditions, where it has some.
     pub(super) first: Option<Bytes>,
     /// Nothing in it had to be changed.
@@ -24,15 +22,12 @@ pub(super) struct Wording {
 impl Reading<'_> {
     /// The body, if it is one that has to be read, or need not be read back.
     pub(super) fn readable(&self, address: &Address<'_>, effect: Effect) -> Result<Option<Bytes>, Problem> {
-        match &self.write.body {
-            WriteBody::Inline(body) => Ok(Some(body.clone())),
-            WriteBody::Spooled { .. } if !address.reads_request_body(&effect) => Ok(None),
-            WriteBody::Spooled { hash, bytes } => {
-                let payload = PayloadRef {
-                    hash: PayloadHash::from(*hash),
-                    bytes: *bytes,
-                };
-                self.read_spooled(&payload).map(Some)
+        match self.write.request.body() {
+            KeptBody::Inline(body) => Ok(Some(body.clone())),
+            KeptBody::Spooled { .. } if !address.reads_request_body(&effect) => Ok(None),
+            KeptBody::Spooled { hash, bytes } => {
+                let (hash, bytes) = ((*hash).into(), *bytes);
+                self.read_spooled(&PayloadRef { hash, bytes }).map(Some)
             }
         }
     }
@@ -70,7 +65,7 @@ impl Reading<'_> {
         let is_read = address.reads_request_body(&effect);
         let Some(body) = body.filter(|body| is_read && !body.is_empty()) else {
             return Ok(Wording {
-                recorded: self.as_it_is(),
+                recorded: self.write.request.body().clone(),
                 first: None,
                 is_as_sent: true,
             });
@@ -84,9 +79,9 @@ impl Reading<'_> {
         };
         let is_as_sent = plain[..] == body[..];
         let recorded = if is_as_sent {
-            self.as_it_is()
+            self.write.request.body().clone()
         } else {
-            Body::Inline(plain.into_owned())
+            KeptBody::Inline(plain.into_owned().into())
         };
         Ok(Wording {
             recorded,
@@ -98,18 +93,9 @@ impl Reading<'_> {
     pub(super) fn unreadable(&self, error: &NotJson) -> Problem {
         let detail = format!(
             "the body of `{} {}` has to be read and is no JSON: {error}",
-            self.write.method, self.write.path
+            self.write.request.method(),
+            self.write.request.uri()
         );
         Problem::new(Code::BodyUnsupported, detail).at(&self.core.site)
-    }
-
-    fn as_it_is(&self) -> Body {
-        match &self.write.body {
-            WriteBody::Inline(body) => Body::Inline(body.to_vec()),
-            WriteBody::Spooled { hash, bytes } => Body::Spooled {
-                hash: *hash,
-                bytes: *bytes,
-            },
-        }
     }
 }

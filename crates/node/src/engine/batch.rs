@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use self::ids::is_of_another_set;
 use super::{
     Busy, Engine, Input,
-    change::{Change, Held},
+    change::{Change, LoadedSet},
     guard::guarded,
     release::Release,
     rules::SiteRules,
@@ -42,7 +42,7 @@ pub(super) struct Batch<'e> {
     record: SiteRecord,
     /// The touched sets, as they were; none where there was none.
     before: BTreeMap<MetaId, Option<Kept>>,
-    forgotten: BTreeMap<MetaId, Held>,
+    forgotten: BTreeMap<MetaId, LoadedSet>,
     /// Writes of this batch whose callers are told that they will execute, unless they have their end in it.
     promised: Vec<(MetaId, Token)>,
     ended: Ended,
@@ -372,7 +372,7 @@ impl<'e> Batch<'e> {
     /// A set that is new here, with its create or with a state.
     fn enter(&mut self, meta: &MetaId, set: Set, begins: bool, effects: Vec<Effect>) {
         self.before.entry(meta.clone()).or_insert(None);
-        let held = Held::new(self.record.run, self.record.site.incarnation(), set, begins);
+        let held = LoadedSet::new(self.record.run, self.record.site.incarnation(), set, begins);
         self.engine.cache.put(meta.clone(), held);
         self.collect(meta, effects);
     }
@@ -409,9 +409,9 @@ impl<'e> Batch<'e> {
             let Some(kept) = rows::kept(&self.read, meta)? else {
                 return Ok(false);
             };
-            self.engine.cache.put(meta.clone(), Held::stored(kept));
+            self.engine.cache.put(meta.clone(), LoadedSet::stored(kept));
         }
-        let is_of_this_run = |held: &Held| held.kept.run == self.record.run;
+        let is_of_this_run = |held: &LoadedSet| held.kept.run == self.record.run;
         if !self.engine.cache.get(meta).is_some_and(is_of_this_run) {
             self.remember(meta);
             if let Some(held) = self.engine.cache.get_mut(meta) {

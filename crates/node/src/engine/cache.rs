@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use cheops_replica::MetaId;
 
-use super::change::Held;
+use super::change::LoadedSet;
 
 /// Decoded sets, those used last. What is in here is what is stored, except during a batch: dropping one
 /// loses nothing.
 #[derive(Debug)]
 pub(super) struct Cache {
-    sets: HashMap<MetaId, (u64, Held)>,
+    sets: HashMap<MetaId, (u64, LoadedSet)>,
     order: BTreeMap<u64, MetaId>,
     uses: u64,
     max: usize,
@@ -26,21 +26,21 @@ impl Cache {
         }
     }
 
-    pub(super) fn get(&self, meta: &MetaId) -> Option<&Held> {
+    pub(super) fn get(&self, meta: &MetaId) -> Option<&LoadedSet> {
         self.sets.get(meta).map(|(_, held)| held)
     }
 
-    pub(super) fn get_mut(&mut self, meta: &MetaId) -> Option<&mut Held> {
+    pub(super) fn get_mut(&mut self, meta: &MetaId) -> Option<&mut LoadedSet> {
         self.sets.get_mut(meta).map(|(_, held)| held)
     }
 
-    pub(super) fn take(&mut self, meta: &MetaId) -> Option<Held> {
+    pub(super) fn take(&mut self, meta: &MetaId) -> Option<LoadedSet> {
         let (use_number, held) = self.sets.remove(meta)?;
         self.order.remove(&use_number);
         Some(held)
     }
 
-    pub(super) fn put(&mut self, meta: MetaId, held: Held) {
+    pub(super) fn put(&mut self, meta: MetaId, held: LoadedSet) {
         self.uses += 1;
         self.order.insert(self.uses, meta.clone());
         if let Some((before, _)) = self.sets.insert(meta, (self.uses, held)) {
@@ -64,7 +64,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use cheops_replica::{Birth, Context, LocalId, MetaId, PlainRules, Recognise, Set, Site, Token, Tuning};
-    use cheops_types::{ServiceName, SiteName};
+    use cheops_types::{Consistency, ServiceName, SiteName};
 
     use super::*;
 
@@ -83,6 +83,7 @@ mod tests {
             sites: BTreeSet::new(),
             span: None,
             generation: 0,
+            consistency: Consistency::Eventual,
         };
         let (token, local) = (Token(1), LocalId::new("7"));
         let recognise = Recognise::Nothing;
@@ -102,7 +103,7 @@ mod tests {
     fn keeps_what_was_used_last() {
         let mut cache = Cache::new(2);
         for meta in ["a", "b", "c"] {
-            cache.put(MetaId::new(meta), Held::new(1, 1, set(meta), true));
+            cache.put(MetaId::new(meta), LoadedSet::new(1, 1, set(meta), true));
         }
         let a = cache.take(&MetaId::new("a")).unwrap();
         cache.put(MetaId::new("a"), a);

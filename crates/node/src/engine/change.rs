@@ -16,7 +16,7 @@ use crate::{
 
 /// A set in memory, and what is stored of it that is not plainly in it.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct LoadedSet {
     pub(super) kept: Kept,
     /// Whether the data plane knows of the set, and by which local id.
     pub(super) is_announced: bool,
@@ -48,7 +48,7 @@ struct Diff<T> {
     removed: Vec<T>,
 }
 
-impl Held {
+impl LoadedSet {
     /// As it was loaded.
     pub(super) fn stored(kept: Kept) -> Self {
         Self {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use cheops_plan::Told;
+use cheops_ports::Told;
 use cheops_replica::{Answer, Effect, Event, Message, MetaId, Site, Token};
 use cheops_store::{Error, PayloadRef, Pending};
 use cheops_types::{Outcome, Problem, SiteName};

@@ -5,12 +5,14 @@ mod promises;
 
 use std::time::Duration;
 
-use cheops_plan::{Coordinator as _, Prefer, Reply, Standing, Target, Write, WriteBody};
+use cheops_plan::{Standing, Target};
+use cheops_ports::{Coordinator as _, Prefer, Reply, Write};
 use cheops_replica::{
     Attempt, Birth, Content, Event, LocalId, MetaId, Need, Outcome as Ended, Phase, Recognise, Site, State,
 };
 use cheops_store::{Engine as _, EngineError, PayloadHash, Read as _, Span};
-use cheops_types::{Code, Limits, Outcome, ServiceName};
+use cheops_types::{Code, Consistency, KeptBody, Limits, Outcome, ServiceName};
+use http_body_util::BodyExt as _;
 use tokio::{sync::oneshot, time::timeout};
 
 use self::lab::{App, Pair, Place, answered, create, put, site};
@@ -111,9 +113,8 @@ async fn a_replace_that_a_crash_interrupts_is_repeated_with_what_was_recorded_an
     site1.answer(&meta, &execution, 201, Some("42"));
     answered(reply.await.unwrap());
     let mut write = put(meta.as_str());
-    write
-        .headers
-        .push(("If-Match".into(), bytes::Bytes::from_static(b"\"7\"")));
+    let headers = write.request.headers_mut();
+    headers.insert(http::header::IF_MATCH, http::HeaderValue::from_static("\"7\""));
     let reply = tokio::spawn(site1.node.write(write));
     let (_, first) = site1.execution().await;
     let conditions = first.conditions.as_ref().unwrap();
@@ -178,6 +179,7 @@ fn adopt(node: &crate::Node, meta: &str, local: &str) {
         sites: [site("site1")].into(),
         span: None,
         generation: 0,
+        consistency: Consistency::Eventual,
     };
     let input = Input::Adopt {
         id: NewId::Given(MetaId::new(meta)),
@@ -542,10 +544,7 @@ async fn credentials_are_stored_sealed_only() {
     let opened = crate::secret::open(&site1.node.core.key, sealed).unwrap();
     assert_eq!(
         opened.headers,
-        [(
-            "authorization".to_owned(),
-            bytes::Bytes::from_static(b"Bearer secret-token")
-        )]
+        crate::lab::headers(&[("authorization", "Bearer secret-token")])
     );
     let set = site1.set(meta.as_str()).unwrap();
     let stored = rmp_serde::to_vec_named(&set).unwrap();
@@ -582,8 +581,10 @@ async fn a_long_body_is_read_beside_the_core() {
     let mut site1 = Place::with("site1", limits).start();
     let of = |bytes: usize| {
         let body = format!(r#"{{"x":"{}"}}"#, "y".repeat(bytes));
-        let body = WriteBody::Inline(body.into());
-        Write { body, ..create() }
+        let body = KeptBody::Inline(body.into());
+        let mut write = create();
+        *write.request.body_mut() = body;
+        write
     };
     let reply = site1.node.write(of(1_000)).await;
     let Reply::Failed { problem, outcome, .. } = reply else {
@@ -602,11 +603,12 @@ async fn a_spooled_body_is_there_for_the_site_that_takes_the_write_over() {
     let mut spooling = site1.node.spool().unwrap();
     spooling.write(b"a long body").unwrap();
     let body = spooling.finish().await.unwrap();
-    let WriteBody::Spooled { hash, .. } = body else {
+    let KeptBody::Spooled { hash, .. } = body else {
         panic!("{body:?}");
     };
     let hash = PayloadHash::from(hash).to_string();
-    let write = Write { body, ..create() };
+    let mut write = create();
+    *write.request.body_mut() = body.clone();
     let reply = tokio::spawn(site1.node.write(write));
     let (meta, execution) = site1.execution().await;
     let ticket = execution.ticket;
@@ -622,13 +624,9 @@ async fn a_spooled_body_is_there_for_the_site_that_takes_the_write_over() {
         site1.node.payload(&site("site2"), &hash, 0).is_err(),
         "no set of its own"
     );
-    let mut chunks = site1.node.payload(&site("site1"), &hash, 0).unwrap();
-    assert_eq!(chunks.next().unwrap().unwrap(), "a long body");
-    drop(chunks);
-    assert!(
-        site1.node.payload(&site("site1"), &hash, 0).is_err(),
-        "it is kept once"
-    );
+    let again = site1.node.again(body.clone()).unwrap();
+    assert_eq!(again.collect().await.unwrap().to_bytes(), "a long body");
+    assert!(site1.node.again(body).is_err(), "it is kept once");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use cheops_glue::{IdRule, Profile, split_key};
 use cheops_replica::{Answer, Birth, Event, LocalId, MetaId, Set};
-use cheops_types::{Code, Problem, ServiceName, SiteName};
+use cheops_types::{Code, Consistency, Problem, ServiceName, SiteName};
 
 use super::{Operator, find};
 use crate::{
@@ -185,6 +185,7 @@ impl Operator {
             sites: BTreeSet::from([self.core.site.clone()]),
             span: None,
             generation: 0,
+            consistency: Consistency::Eventual,
         };
         let (token, waiter) = self.register();
         let input = Input::Adopt {

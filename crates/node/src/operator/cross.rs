@@ -1,18 +1,18 @@
 //! Resources that span sites.
 
 use cheops_glue::{Own, join_key};
-use cheops_replica::{Answer, Body, Draft, Footprint, MetaId, Recognise, Request, Set, Verb};
+use cheops_replica::{Answer, Draft, Footprint, MetaId, Recognise, Request, Set, Verb};
 use cheops_store::{Read as _, ReadSession, Span};
-use cheops_types::{Code, Problem, Share, SiteName, SpanForm};
+use cheops_types::{Code, KeptBody, Problem, Share, SiteName, SpanForm};
 
 use super::{Operator, find, view::View};
 use crate::{
     core::Core,
+    executor::Same,
     inbox::Input,
     model::{AddSite, CrossDetail, CrossList, CrossSummary, FlaggedName, Rebalance, SetFilter, SetHint},
     names, problems,
     rows::{self, Names},
-    runner::Same,
 };
 
 impl Operator {
@@ -177,7 +177,7 @@ impl Operator {
             method: "PATCH".to_owned(),
             path: profile.map_path(&record.service, &path, Own::Hole, &Same),
             headers: vec![("content-type".to_owned(), content_type.to_owned())],
-            body: Body::Inline(body),
+            body: KeptBody::Inline(body.into()),
             ..super::no_request()
         })
     }

@@ -9,7 +9,7 @@ use cheops_types::{Problem, SiteName};
 
 use super::{
     find,
-    place::Place,
+    page_end::PageEnd,
     view::{Item, View},
 };
 use crate::{
@@ -97,7 +97,7 @@ pub(super) fn operations(
     filter: &OperationFilter,
 ) -> Result<OperationList, Problem> {
     let failed = |error: Error| problems::store(&core.site, &error);
-    let after = Place::parse(filter.after.as_deref())?;
+    let after = PageEnd::parse(filter.after.as_deref())?;
     let limit = page(filter.limit);
     let mut list = OperationList {
         operations: Vec::new(),
@@ -117,14 +117,14 @@ pub(super) fn operations(
         let view = View::new(&core.site, &set);
         let from = after.as_ref().filter(|place| place.set == meta.as_str());
         let from = from.and_then(|place| place.rank.as_ref());
-        let mut last = Place::before(meta.as_str());
+        let mut last = PageEnd::before(meta.as_str());
         for item in view.items().filter(|item| is_behind(item, from)) {
             if list.operations.len() == limit {
                 list.next = Some(last.to_string());
                 return Ok(list);
             }
             if let Item::Logged(entry) = item {
-                last = Place::at(meta.as_str(), entry.op.rank());
+                last = PageEnd::at(meta.as_str(), entry.op.rank());
             }
             let operation = view.operation(item);
             let is_meant = match filter.state {
@@ -150,7 +150,7 @@ fn is_behind(item: &Item<'_>, from: Option<&Rank>) -> bool {
 }
 
 /// Sets with something left to do, and where to go on after them.
-fn unsettled(read: &ReadSession, after: Option<&Place>) -> Result<(Vec<MetaId>, Option<Place>), Error> {
+fn unsettled(read: &ReadSession, after: Option<&PageEnd>) -> Result<(Vec<MetaId>, Option<PageEnd>), Error> {
     let span = match after {
         Some(place) => Span::all().from(&((), place.set.clone())),
         None => Span::all(),
@@ -159,7 +159,7 @@ fn unsettled(read: &ReadSession, after: Option<&Place>) -> Result<(Vec<MetaId>, 
     let more = (keys.len() > SETS_MAX)
         .then(|| keys.pop())
         .flatten()
-        .map(|((), meta)| Place::before(&meta));
+        .map(|((), meta)| PageEnd::before(&meta));
     let metas = keys.into_iter().map(|((), meta)| MetaId::new(&meta)).collect();
     Ok((metas, more))
 }
@@ -175,10 +175,10 @@ pub(super) fn conflicts(
         Some(id) => Span::under(&find::meta(core, read, id, &SetHint::default())?.to_string()),
         None => Span::all(),
     };
-    if let Some(Place {
+    if let Some(PageEnd {
         set,
         rank: Some(rank),
-    }) = Place::parse(filter.after.as_deref())?
+    }) = PageEnd::parse(filter.after.as_deref())?
     {
         span = span.after(&(set, rows::operation_key(&rank)));
     }
@@ -207,7 +207,7 @@ pub(super) fn conflicts(
         last = Some((meta, place));
     }
     if more && let Some((meta, key)) = last {
-        list.next = Some(Place::at(&meta, rank(key)).to_string());
+        list.next = Some(PageEnd::at(&meta, rank(key)).to_string());
     }
     Ok(list)
 }

@@ -10,41 +10,42 @@ use http::{Method, Request};
 use http_body_util::{BodyExt as _, Limited};
 use tokio::time::timeout;
 
-use super::{Hands, read::Access, render::Order};
+use super::Reach;
 use crate::{
     asks::{Ask, ReplicaState},
     caller::OnBehalf,
-    names, problems, rows,
+    executor::{Access, AppRequest},
+    names, problems, rows, secret,
 };
 
 /// What is read of another site's answer.
 const ANSWER_MAX_BYTES: usize = 64 * 1024 * 1024;
 
-pub(super) async fn answer(hands: Rc<Hands>, ask: Ask) {
+pub(super) async fn answer(reach: Rc<Reach>, ask: Ask) {
     // Whoever asked may have gone.
     match ask {
-        Ask::Replica { set, answer } => drop(answer.send(hands.replica(&set).await)),
+        Ask::Replica { set, answer } => drop(answer.send(reach.replica(&set).await)),
         Ask::Peer {
             site,
             path,
             body,
             answer,
-        } => drop(answer.send(hands.ask(&site, path, body).await)),
-        Ask::TellNames => names::tell_unasked(&hands.core).await,
+        } => drop(answer.send(reach.ask(&site, path, body).await)),
+        Ask::TellNames => names::tell_unasked(&reach.core).await,
         Ask::Caller {
             service,
             credential,
             answer,
-        } => drop(answer.send(hands.verify(&service, &credential.0).await)),
+        } => drop(answer.send(reach.executor.verify(&service, &credential.0).await)),
         Ask::Get {
             service,
             path,
             headers,
             answer,
         } => {
-            let mut order = Order::get(path);
-            order.headers.extend(headers.0);
-            let called = hands.call(&service, order, "").await;
+            let mut order = AppRequest::get(path);
+            order.headers.extend(secret::listed(&headers.0, |_| true));
+            let called = reach.executor.call(&service, order, "").await;
             drop(answer.send(called.map_err(|failed| failed.problem)));
         }
     }
@@ -59,7 +60,7 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-impl Hands {
+impl Reach {
     async fn replica(&self, meta: &MetaId) -> Result<ReplicaState, Problem> {
         let failed = |error: &cheops_store::Error| problems::store(&self.core.site, error);
         let kept = {
@@ -80,7 +81,11 @@ impl Hands {
         let Some(local) = set.local() else {
             return Ok(state);
         };
-        let Some(answer) = self.get(set.record(), local, Access::OnBehalf(&on_behalf)).await else {
+        let Some(answer) = self
+            .executor
+            .get(set.record(), local, Access::OnBehalf(&on_behalf))
+            .await
+        else {
             return Ok(state);
         };
         state.status = Some(answer.status);
@@ -89,7 +94,7 @@ impl Hands {
             state.said = profile.error_text(&set.record().service, &answer.body);
         }
         if answer.status == 200
-            && let Some(reading) = self.reading(set.record(), local, &answer.body)
+            && let Some(reading) = self.executor.reading(set.record(), local, &answer.body)
         {
             state.digest = Some(hex(&reading.digest().0) + &reading.odd);
             state.state = serde_json::from_slice(&reading.comparable).ok();

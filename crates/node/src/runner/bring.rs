@@ -7,7 +7,7 @@ use cheops_store::{PayloadHash, PayloadRef};
 use cheops_types::SiteName;
 use tracing::debug;
 
-use super::Hands;
+use super::Reach;
 use crate::rows;
 
 /// Pause after a failed attempt; it doubles with each.
@@ -18,7 +18,7 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 #[derive(Default)]
 pub(super) struct Bringing(RefCell<HashSet<(PayloadHash, MetaId)>>);
 
-impl Hands {
+impl Reach {
     /// Gets a payload, again and again while an operation of the set lacks it, and tells the engine.
     pub(super) async fn bring(self: Rc<Self>, set: MetaId, payload: PayloadRef) {
         let key = (payload.hash, set.clone());
@@ -27,7 +27,7 @@ impl Hands {
         }
         let mut pause = RETRY_MIN;
         while let Some(sites) = self.lacking(&set, &payload) {
-            match self.fetcher.get(&payload, &sites).await {
+            match self.executor.fetcher.get(&payload, &sites).await {
                 Ok(_kept) => {
                     let (hash, is_here) = (payload.hash.into(), true);
                     self.core.engine.result(&set, Event::Payload { hash, is_here });

@@ -4,11 +4,10 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use cheops_replica::{
-    Attempt, Body, Conditions, Execution, Form, Found, LocalId, MetaId, Recognise, Record, Request, Secret,
-    Token,
+    Attempt, Conditions, Execution, Form, Found, LocalId, MetaId, Recognise, Record, Request, Secret, Token,
 };
 use cheops_store::PayloadRef;
-use cheops_types::Outcome;
+use cheops_types::{KeptBody, Outcome};
 
 use super::*;
 use crate::{
@@ -37,7 +36,7 @@ fn request(method: &str, path: &str, body: &str) -> Request {
         method: method.to_owned(),
         path: path.to_owned(),
         headers: vec![("content-type".to_owned(), "application/json".to_owned())],
-        body: Body::Inline(body.as_bytes().to_vec()),
+        body: KeptBody::Inline(Bytes::copy_from_slice(body.as_bytes())),
         scope: "a & b".to_owned(),
         caller: None,
         shares: Vec::new(),
@@ -58,7 +57,7 @@ fn execution(recognise: Recognise, form: Form) -> Execution {
     }
 }
 
-fn hands(lab: &Lab, application: &Rc<FakeApplication>) -> Rc<Hands> {
+fn reach(lab: &Lab, application: &Rc<FakeApplication>) -> Rc<Reach> {
     let peers = FakePeers::new(|_, _, _| Err(failed(Outcome::NotExecuted)));
     let (_, tasks) = mpsc::channel(1);
     let work = Work {
@@ -66,17 +65,23 @@ fn hands(lab: &Lab, application: &Rc<FakeApplication>) -> Rc<Hands> {
         tasks,
     };
     let application: Rc<FakeApplication> = Rc::clone(application);
-    Runner::new(work, application, peers).hands
+    Runner::new(work, application, peers).reach
 }
 
 fn credential(lab: &Lab, value: &'static str) -> Secret {
-    let headers = [("authorization".to_owned(), Bytes::from_static(value.as_bytes()))];
+    let headers = lab::headers(&[("authorization", value)]);
     secret::seal(&lab.core.key, &*lab.core.surroundings, &headers).unwrap()
 }
 
 fn execute(lab: &Lab, application: &Rc<FakeApplication>, set: &Record, execution: Execution) -> Attempt {
-    let hands = hands(lab, application);
-    lab::run(hands.execute(set, &[site("b")], &OnBehalf::default(), execution)).unwrap()
+    let reach = reach(lab, application);
+    lab::run(
+        reach
+            .executor
+            .execute(set, &[site("b")], &OnBehalf::default(), execution),
+    )
+    .unwrap()
+    .attempt
 }
 
 fn answered(status: u16, local: Option<&str>) -> Attempt {
@@ -137,16 +142,14 @@ fn the_first_execution_is_the_callers_own_and_its_answer_waits_for_it() {
     let lab = Lab::new("a");
     let application = FakeApplication::answering([answer(200, &[("etag", "\"2\"")], r#"{"id":7}"#)]);
     let caller = Caller {
-        headers: [
+        headers: lab::headers(&[
             ("If-Match", "\"1\""),
             ("Authorization", "Bearer mine"),
             ("Content-Type", "application/json"),
             ("Content-Length", "3"),
             ("Host", "elsewhere"),
             ("Accept-Encoding", "gzip"),
-        ]
-        .map(|(name, value)| (name.to_owned(), Bytes::from(value)))
-        .to_vec(),
+        ]),
     };
     let conditions = Conditions {
         headers: vec![("if-match".to_owned(), b"\"1\"".to_vec())],
@@ -176,7 +179,7 @@ fn the_first_execution_is_the_callers_own_and_its_answer_waits_for_it() {
     }
     let told = waiter.take_answer().unwrap();
     assert_eq!((told.status, &told.body[..]), (200, &br#"{"id":7}"#[..]));
-    assert_eq!(told.headers, [("etag".to_owned(), Bytes::from_static(b"\"2\""))]);
+    assert_eq!(told.headers, lab::headers(&[("etag", "\"2\"")]));
 
     // Once more, after a doubt: what was recorded, and what its caller demanded.
     let application = FakeApplication::answering([answer(412, &[], "")]);
@@ -336,12 +339,13 @@ fn state_travels_from_one_replica_to_another() {
     let set = record("A", "order", "4000000000000009");
 
     let application = FakeApplication::answering([answer(200, &[], r#"{"id":7,"item":5,"n":1,"ref":"x"}"#)]);
-    let read = hands(&here, &application);
+    let read = reach(&here, &application);
     let stand_in = OnBehalf {
         credential: Some(credential(&here, "Bearer old")),
         ..OnBehalf::default()
     };
-    let Replica::Here(state, digest) = lab::run(read.read(&set, &LocalId::new("7"), &stand_in)) else {
+    let Replica::Here(state, digest) = lab::run(read.executor.read(&set, &LocalId::new("7"), &stand_in))
+    else {
         panic!("the replica is there");
     };
     assert_eq!(application.seen.borrow()[0].line, "GET /orders/7");
@@ -387,8 +391,12 @@ fn state_travels_from_one_replica_to_another() {
 
     // Then both compare equal, though every id differs.
     let application = FakeApplication::answering([answer(200, &[], &body)]);
-    let again = hands(&there, &application);
-    let Replica::Here(_, same) = lab::run(again.read(&set, &LocalId::new("70"), &OnBehalf::default())) else {
+    let again = reach(&there, &application);
+    let Replica::Here(_, same) = lab::run(again.executor.read(
+        &set,
+        &LocalId::new("70"),
+        &OnBehalf::default(),
+    )) else {
         panic!("the replica is there");
     };
     assert_eq!(same, digest);
@@ -406,8 +414,12 @@ fn what_cannot_be_read_is_nothing() {
         Err(failed(Outcome::Unknown)),
     ] {
         let application = FakeApplication::answering([answer]);
-        let hands = hands(&lab, &application);
-        let read = lab::run(hands.read(&set, &LocalId::new("7"), &OnBehalf::default()));
+        let reach = reach(&lab, &application);
+        let read = lab::run(
+            reach
+                .executor
+                .read(&set, &LocalId::new("7"), &OnBehalf::default()),
+        );
         assert_eq!(read, Replica::Unknown);
     }
 }
@@ -417,8 +429,12 @@ fn a_replica_that_its_application_does_not_have_is_missing() {
     let lab = Lab::new("a");
     let set = record("A", "order", "4000000000000009");
     let application = FakeApplication::answering([answer(410, &[], "{}")]);
-    let hands = hands(&lab, &application);
-    let read = lab::run(hands.read(&set, &LocalId::new("7"), &OnBehalf::default()));
+    let reach = reach(&lab, &application);
+    let read = lab::run(
+        reach
+            .executor
+            .read(&set, &LocalId::new("7"), &OnBehalf::default()),
+    );
     assert_eq!(read, Replica::Missing);
 }
 
@@ -444,8 +460,8 @@ fn a_marker_is_searched_through_all_pages() {
     let set = record("A", "order", "4000000000000009");
     let look = |pages: Vec<lab::Answer>| {
         let application = FakeApplication::answering(pages);
-        let hands = hands(&lab, &application);
-        let found = lab::run(hands.look(&set, &OnBehalf::default(), TOKEN));
+        let reach = reach(&lab, &application);
+        let found = lab::run(reach.executor.look(&set, &OnBehalf::default(), TOKEN));
         let lines: Vec<_> = application
             .seen
             .borrow()
@@ -478,7 +494,7 @@ fn a_spooled_body_is_streamed_as_it_came() {
     let set = record("B", "file", "m");
     let application = FakeApplication::answering([answer(204, &[], "")]);
     let mut put = request("PUT", "/files/{id}/data", "");
-    put.body = Body::Spooled {
+    put.body = KeptBody::Spooled {
         hash: payload.hash.into(),
         bytes: payload.bytes,
     };
@@ -538,7 +554,7 @@ fn secrets_are_never_printed() {
         }),
     };
     let caller = Caller {
-        headers: vec![("authorization".to_owned(), Bytes::from_static(b"hunter2"))],
+        headers: lab::headers(&[("authorization", "hunter2")]),
     };
     let answer = crate::waiting::AppAnswer {
         status: 200,
@@ -641,7 +657,7 @@ fn a_site_whose_answer_does_not_end_holds_up_nobody() {
         core: Arc::clone(&lab.core),
         tasks,
     };
-    let hands = Runner::new(work, FakeApplication::answering([]), peers).hands;
+    let reach = Runner::new(work, FakeApplication::answering([]), peers).reach;
     let (sender, answer) = tokio::sync::oneshot::channel();
     let ask = crate::asks::Ask::Peer {
         site: site("b"),
@@ -650,7 +666,7 @@ fn a_site_whose_answer_does_not_end_holds_up_nobody() {
         answer: sender,
     };
     let asked = async {
-        asks::answer(hands, ask).await;
+        asks::answer(reach, ask).await;
         answer.await.unwrap()
     };
     let within = async { tokio::time::timeout(std::time::Duration::from_secs(20), asked).await };

@@ -1,6 +1,6 @@
 use cheops_mesh::{MeshCa, Validity};
-use cheops_replica::{Author, Body, Footprint, Need, OpId, Recognise, Request, Token, Vector, Verb};
-use cheops_types::Stamp;
+use cheops_replica::{Author, Footprint, Need, OpId, Recognise, Request, Token, Vector, Verb};
+use cheops_types::{KeptBody, Stamp};
 
 use super::*;
 
@@ -54,7 +54,7 @@ fn operation(origin: &str) -> Operation {
             method: "PUT".into(),
             path: "/orders/{id}".into(),
             headers: vec![("content-type".into(), "application/json".into())],
-            body: Body::Inline(br#"{"n":1}"#.to_vec()),
+            body: KeptBody::Inline(br#"{"n":1}"#[..].into()),
             scope: "A: paris & rome".into(),
             caller: None,
             shares: Vec::new(),
@@ -95,7 +95,7 @@ fn every_part_counts() {
                 gone: false,
             });
         },
-        |op| op.request.body = Body::Inline(br#"{"n":2}"#.to_vec()),
+        |op| op.request.body = KeptBody::Inline(br#"{"n":2}"#[..].into()),
         |op| op.request.scope.clear(),
     ];
     for (number, change) in changes.iter().enumerate() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cheops_plan::Pending;
+use cheops_ports::Pending;
 use cheops_replica::{Content, Event, Message, MetaId, Operation, Verb};
 use cheops_types::{Code, Problem, ServiceName, SiteName, headers};
 use tracing::warn;
@@ -28,7 +28,7 @@ pub(crate) fn receive(
         if path == MESSAGES {
             take(core, from, body).await.map(|()| Bytes::new())
         } else if path == headers::NAMES {
-            names::answer(core, from, body).await
+            name(&core, &from, &body).await
         } else if path == HELLO {
             hello::answer(core, from, body).await
         } else if path == RANGES {
@@ -50,6 +50,15 @@ pub(crate) fn receive(
             Err(Problem::new(Code::BadRequest, detail).at(&core.site))
         }
     })
+}
+
+async fn name(core: &Core, from: &SiteName, body: &[u8]) -> Result<Bytes, Problem> {
+    let request = serde_json::from_slice(body).map_err(|error| {
+        let detail = format!("site `{from}` asks for a name in a way that cannot be read: {error}");
+        Problem::new(Code::BadRequest, detail).at(&core.site)
+    })?;
+    let verdict = names::answer(core, from, request).await?;
+    Ok(serde_json::to_vec(&verdict).unwrap_or_default().into())
 }
 
 async fn take(core: Arc<Core>, from: SiteName, body: Bytes) -> Result<(), Problem> {

@@ -14,6 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use cheops_net::Body;
+use cheops_ports::Peers;
 use cheops_replica::{Message, MetaId};
 use cheops_types::{Limit, Outcome, SiteName};
 use http::{Method, Request, header::CONTENT_TYPE};
@@ -21,7 +22,7 @@ use tokio::task::spawn_local;
 use tracing::{debug, warn};
 
 use super::{batch, messages_path, outgoing};
-use crate::{core::Core, ports::Peers};
+use crate::core::Core;
 
 /// Bodies under way to one peer at the same time. The messages of one set always take the same lane, so that
 /// none overtakes another.

@@ -6,16 +6,16 @@ use std::{
 use bytes::Bytes;
 use cheops_mesh::MeshCa;
 use cheops_replica::{
-    Author, Birth, Body, Carried, Content, Footprint, Message, MetaId, OpId, Operation, Recognise, Record,
-    Report, Request, Secret, Snapshot, Token, Vector, Verb,
+    Author, Birth, Carried, Content, Footprint, Message, MetaId, OpId, Operation, Recognise, Record, Report,
+    Request, Secret, Snapshot, Token, Vector, Verb,
 };
-use cheops_types::{Code, SiteName, Stamp};
+use cheops_types::{Code, Consistency, KeptBody, SiteName, Stamp};
 
 use super::*;
 use crate::{
     lab::{self, Lab, NOW_MS, service, site},
-    ports::Access,
     secret,
+    surroundings::Access,
 };
 
 pub(super) fn message(from: &str, set: &str, content: Content) -> Message {
@@ -69,6 +69,7 @@ pub(super) fn operation(origin: &str, seq: u64, body: &[u8]) -> Operation {
             sites: ["a", "b"].map(site).into(),
             span: None,
             generation: 0,
+            consistency: Consistency::Eventual,
         })),
         touches: Footprint::Whole,
         recognise: Recognise::Marker,
@@ -77,7 +78,7 @@ pub(super) fn operation(origin: &str, seq: u64, body: &[u8]) -> Operation {
             method: "POST".to_owned(),
             path: "/orders".to_owned(),
             headers: Vec::new(),
-            body: Body::Inline(body.to_vec()),
+            body: KeptBody::Inline(Bytes::copy_from_slice(body)),
             scope: String::new(),
             caller: None,
             shares: Vec::new(),
@@ -116,7 +117,7 @@ fn taken(lab: &Lab, from: &str, body: &[u8]) -> Result<Vec<Message>, (Code, Stri
 #[test]
 fn a_credential_is_sealed_by_each_site_for_itself() {
     let (_, a, b) = pair();
-    let headers = vec![("authorization".to_owned(), Bytes::from_static(b"Bearer x"))];
+    let headers = lab::headers(&[("authorization", "Bearer x")]);
     let sealed = secret::seal(&a.core.key, &*a.core.surroundings, &headers).unwrap();
     let body = sent(
         &a,
@@ -147,12 +148,10 @@ fn a_credential_that_cannot_be_opened_stays_behind() {
 fn what_is_kept_from_a_site_does_not_leave_with_an_operation() {
     let ca = lab::mesh();
     let a = Lab::in_mesh("a", &ca);
-    let (cookie, token) = (
-        ("Cookie".to_owned(), Bytes::from_static(b"mine")),
-        ("authorization".to_owned(), Bytes::from_static(b"Bearer x")),
-    );
-    let arrived = |at: &str, headers: &[(String, Bytes)]| {
-        let sealed = secret::seal(&a.core.key, &*a.core.surroundings, headers).unwrap();
+    let (cookie, token) = (("Cookie", "mine"), ("authorization", "Bearer x"));
+    let arrived = |at: &str, headers: &[(&str, &str)]| {
+        let headers = lab::headers(headers);
+        let sealed = secret::seal(&a.core.key, &*a.core.surroundings, &headers).unwrap();
         let message = operations("a", operation("a", 1, b"{}"), Some(sealed));
         let body = sent_to(&a, at, vec![message]);
         assert!(at == "b" || !body.windows(4).any(|part| part == b"mine"));
@@ -161,9 +160,9 @@ fn what_is_kept_from_a_site_does_not_leave_with_an_operation() {
         let credential = taken[0].credentials_mut().next().unwrap().take();
         credential.map(|sealed| secret::open(&there.core.key, &sealed).unwrap().headers)
     };
-    let both = [cookie.clone(), token.clone()];
-    assert_eq!(arrived("b", &both), Some(both.to_vec()));
-    assert_eq!(arrived("c", &both), Some(vec![token]));
+    let both = [cookie, token];
+    assert_eq!(arrived("b", &both), Some(lab::headers(&both)));
+    assert_eq!(arrived("c", &both), Some(lab::headers(&[token])));
     assert_eq!(arrived("c", &[cookie]), None);
 }
 

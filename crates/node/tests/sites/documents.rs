@@ -1,9 +1,9 @@
 //! Patches that become differences, documents within bodies, names that are completed or taken.
 
-use bytes::Bytes;
 use cheops_glue::Profile;
-use cheops_plan::{Coordinator as _, Reply, Target, Told, Write, WriteBody};
-use cheops_types::Outcome;
+use cheops_plan::Target;
+use cheops_ports::{Coordinator as _, Reply, Told, Write};
+use cheops_types::{KeptBody, Outcome};
 use serde_json::{Value, json};
 
 use crate::{
@@ -23,20 +23,17 @@ fn run(test: impl AsyncFnOnce(&World<Objects>)) {
 }
 
 fn write(kind: &str, target: Target, line: (&str, &str), content_type: &str, body: &Value) -> Write {
-    let headers = [
-        ("content-type", content_type),
-        ("authorization", "Bearer secret-token"),
-    ];
     Write {
         service: service("A"),
         kind: kind.to_owned(),
         target,
-        method: line.0.to_owned(),
-        path: line.1.to_owned(),
-        headers: headers
-            .map(|(name, value)| (name.to_owned(), Bytes::copy_from_slice(value.as_bytes())))
-            .to_vec(),
-        body: WriteBody::Inline(body.to_string().into()),
+        request: http::Request::builder()
+            .method(line.0)
+            .uri(line.1)
+            .header("content-type", content_type)
+            .header("authorization", "Bearer secret-token")
+            .body(KeptBody::Inline(body.to_string().into()))
+            .unwrap(),
         scope: String::new(),
         prefer: EVERYWHERE,
     }
@@ -187,11 +184,11 @@ fn a_name_that_something_else_has_is_left_alone() {
             world.node(at).write(apply)
         };
         // Where it is accepted nothing happens at all.
-        let Reply::Answered { status, body, .. } = apply("a").await else {
+        let Reply::Answered { response, .. } = apply("a").await else {
             panic!("it has an answer");
         };
-        assert_eq!(status, 409);
-        assert!(String::from_utf8_lossy(&body).contains("cheops replicas adopt"));
+        assert_eq!(response.status(), 409);
+        assert!(String::from_utf8_lossy(response.body()).contains("cheops replicas adopt"));
         assert!(world.application("b").get("/objects/x").is_none());
         // Elsewhere it is refused, and shown.
         let (status, told) = answered(apply("b").await);

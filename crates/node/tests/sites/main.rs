@@ -8,10 +8,10 @@ mod world;
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use cheops_node::model::SetHint;
-use cheops_plan::{Coordinator as _, Prefer, Reply, Standing, Target, Told, Write, WriteBody};
-use cheops_types::Outcome;
+use cheops_plan::{Standing, Target};
+use cheops_ports::{Coordinator as _, Prefer, Reply, Told, Write};
+use cheops_types::{KeptBody, Outcome};
 use serde_json::json;
 
 use world::{World, service, site};
@@ -28,15 +28,13 @@ fn write(of: &str, kind: &str, target: Target, line: (&str, &str), body: &serde_
         service: service(of),
         kind: kind.to_owned(),
         target,
-        method: line.0.to_owned(),
-        path: line.1.to_owned(),
-        headers: [
-            ("content-type", "application/json"),
-            ("authorization", "Bearer secret-token"),
-        ]
-        .map(|(name, value)| (name.to_owned(), Bytes::from(value)))
-        .to_vec(),
-        body: WriteBody::Inline(body.to_string().into()),
+        request: http::Request::builder()
+            .method(line.0)
+            .uri(line.1)
+            .header("content-type", "application/json")
+            .header("authorization", "Bearer secret-token")
+            .body(KeptBody::Inline(body.to_string().into()))
+            .unwrap(),
         scope: String::new(),
         prefer: EVERYWHERE,
     }
@@ -48,7 +46,7 @@ fn both() -> Target {
 
 fn answered(reply: Reply) -> (u16, Told) {
     match reply {
-        Reply::Answered { status, told, .. } => (status, told),
+        Reply::Answered { response, told } => (response.status().as_u16(), told),
         other => panic!("{other:?}"),
     }
 }
@@ -165,21 +163,15 @@ async fn put_long(world: &World, file: &Told, content: &[u8], prefer: Prefer) ->
     }
     let body = spooling.finish().await.unwrap();
     let path = format!("/files/{}/data", file.set);
-    Write {
-        body,
-        headers: vec![
-            ("content-type".to_owned(), Bytes::from("application/octet-stream")),
-            ("authorization".to_owned(), Bytes::from("Bearer secret-token")),
-        ],
-        prefer,
-        ..write(
-            "B",
-            "file",
-            Target::set(file.set.clone()),
-            ("PUT", &path),
-            &json!(null),
-        )
-    }
+    let target = Target::set(file.set.clone());
+    let mut write = write("B", "file", target, ("PUT", &path), &json!(null));
+    let content_type = http::HeaderValue::from_static("application/octet-stream");
+    write
+        .request
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, content_type);
+    *write.request.body_mut() = body;
+    Write { prefer, ..write }
 }
 
 #[test]

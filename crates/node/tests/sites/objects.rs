@@ -5,7 +5,7 @@ use std::{cell::RefCell, collections::BTreeMap};
 
 use bytes::Bytes;
 use cheops_net::Body;
-use cheops_node::ports::{Application, Failed, Later};
+use cheops_ports::{Application, Later, NoAnswer};
 use cheops_types::ServiceName;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
@@ -259,7 +259,7 @@ impl Application for Objects {
         _service: &'a ServiceName,
         request: Request<Body>,
         _scope: &'a str,
-    ) -> Later<'a, Result<Response<Body>, Failed>> {
+    ) -> Later<'a, Result<Response<Body>, NoAnswer>> {
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let body: Bytes = body.collect().await.unwrap().to_bytes();

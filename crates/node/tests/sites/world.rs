@@ -10,15 +10,12 @@ use std::{
     },
 };
 
-use bytes::BytesMut;
 use cheops_glue::Profile;
 use cheops_mesh::{Identity, MeshCa, Validity};
 use cheops_net::Body;
-use cheops_node::{
-    Node, Options, Runner,
-    ports::{Application, Failed, Later, Peers, Surroundings},
-};
-use cheops_plan::{Coordinator as _, Presence};
+use cheops_node::{Node, Options, Runner, Surroundings};
+use cheops_plan::Presence;
+use cheops_ports::{Application, Coordinator as _, Later, NoAnswer, Peers};
 use cheops_store::SiteKey;
 use cheops_types::{Code, Limits, Outcome, Problem, ServiceName, SiteName, headers};
 use http::{Request, Response};
@@ -114,12 +111,8 @@ impl Link {
         }
         let hash = path.strip_prefix(headers::PEER_PAYLOAD_PATH).unwrap();
         let offset = head.uri.query().and_then(|query| query.strip_prefix("offset="));
-        let mut chunks = node.payload(&self.here, hash, offset.unwrap().parse().unwrap())?;
-        let mut content = BytesMut::new();
-        while let Some(chunk) = chunks.next().unwrap() {
-            content.extend_from_slice(&chunk);
-        }
-        Ok(Response::new(Body::full(content.freeze())))
+        node.payload(&self.here, hash, offset.unwrap().parse().unwrap())
+            .map(Response::new)
     }
 }
 
@@ -129,10 +122,10 @@ impl Peers for Link {
         to: &'a SiteName,
         request: Request<Body>,
         _is_long: bool,
-    ) -> Later<'a, Result<Response<Body>, Failed>> {
+    ) -> Later<'a, Result<Response<Body>, NoAnswer>> {
         Box::pin(async move {
             if !self.is_up(to) {
-                return Err(Failed {
+                return Err(NoAnswer {
                     outcome: Outcome::NotExecuted,
                     is_broken: false,
                     problem: Problem::new(Code::PeerDown, "the link is cut"),

@@ -2,7 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 
-use cheops_plan::{Coordinator, Known, Presence, Standing};
+use cheops_plan::{Known, Presence, Standing};
+use cheops_ports::Coordinator;
 use cheops_types::{Code, Limit, Limits, Problem};
 
 use crate::Shared;

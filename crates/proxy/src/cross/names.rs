@@ -22,13 +22,11 @@ pub(super) async fn ask(
     prime: &SiteName,
     request: &NameRequest,
 ) -> Result<NameVerdict, Problem> {
-    let body = Bytes::from(serde_json::to_vec(request).unwrap_or_default());
-    let answer = if *prime == core.world.site {
-        let coordinator = core.shared.replication().ok_or_else(|| unlinked(prime))?;
-        coordinator.receive(prime, headers::NAMES, body).await?
-    } else {
-        ask_peer(core, prime, body).await?
-    };
+    if *prime == core.world.site {
+        return core.replication()?.name(request.clone()).await;
+    }
+    let body = serde_json::to_vec(request).unwrap_or_default();
+    let answer = ask_peer(core, prime, body.into()).await?;
     serde_json::from_slice(&answer).map_err(|_| {
         let detail =
             format!("the answer of site `{prime}` about a name cannot be read: upgrade the older agent");

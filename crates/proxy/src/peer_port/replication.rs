@@ -4,7 +4,7 @@ use std::{pin::pin, sync::Arc};
 
 use bytes::Bytes;
 use cheops_net::Body;
-use cheops_plan::Coordinator;
+use cheops_ports::Coordinator;
 use cheops_types::{Code, Limit, Problem, SiteName, headers};
 use http::{
     HeaderValue, Method, Request, Response, StatusCode,
@@ -14,7 +14,7 @@ use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
-use crate::{body::Payload, core::Core, memory::MessageLease, operation, pieces::Pieces};
+use crate::{core::Core, memory::MessageLease, operation, pieces::Pieces};
 
 /// Answers what is meant for replication; none for any other path.
 pub(super) async fn handle(
@@ -126,10 +126,12 @@ fn payload(
             Problem::new(Code::BadRequest, detail)
         })?,
     };
-    let chunks = coordinator.payload(peer, hash, offset)?;
-    let length = HeaderValue::from(chunks.remaining());
-    let mut response = Response::new(Body::other(Payload::new(chunks)));
-    response.headers_mut().insert(CONTENT_LENGTH, length);
+    let body = coordinator.payload(peer, hash, offset)?;
+    let length = body.size_hint().exact().map(HeaderValue::from);
+    let mut response = Response::new(body);
+    if let Some(length) = length {
+        response.headers_mut().insert(CONTENT_LENGTH, length);
+    }
     response
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));

@@ -2,15 +2,17 @@
 
 use std::{
     collections::VecDeque,
-    io,
     sync::{Arc, Mutex, mpsc},
 };
 
 use bytes::Bytes;
-use cheops_plan::{
-    Chunks, Coordinator, Known, Pending, Presence, Reply, Spooling, Standing, Told, Write, WriteBody,
+use cheops_net::Body;
+use cheops_plan::{Known, Presence, Standing};
+use cheops_ports::{Coordinator, Pending, Reply, Spooling, Told, Write};
+use cheops_types::{
+    Code, KeptBody, NameRequest, NameVerdict, Problem, SiteName, Span, SpanForm, Unreserved, Visit, headers,
 };
-use cheops_types::{Code, NameVerdict, Problem, SiteName, Span, SpanForm, Unreserved, Visit, headers};
+use http::Response;
 
 use super::sites::site;
 
@@ -111,15 +113,12 @@ pub(crate) fn answered(
     told: Told,
 ) -> Reply {
     let json = [("content-type", "application/json")];
-    let headers = json.iter().chain(headers);
-    Reply::Answered {
-        status,
-        headers: headers
-            .map(|(name, value)| ((*name).to_owned(), Bytes::from_static(value.as_bytes())))
-            .collect(),
-        body: Bytes::from_static(body.as_bytes()),
-        told,
+    let mut response = Response::builder().status(status);
+    for (name, value) in json.iter().chain(headers) {
+        response = response.header(*name, *value);
     }
+    let response = response.body(Bytes::from_static(body.as_bytes())).unwrap();
+    Reply::Answered { response, told }
 }
 
 impl Coordinator for Fake {
@@ -158,6 +157,17 @@ impl Coordinator for Fake {
         Ok((id == "m:1").then(|| Bytes::from_static(b"{\"id\":\"m:1\"}")))
     }
 
+    fn again(&self, body: KeptBody) -> Result<Body, Problem> {
+        match body {
+            KeptBody::Inline(bytes) => Ok(Body::full(bytes)),
+            KeptBody::Spooled { hash, .. } => self.state.lock().unwrap().payload(hash[0].into()),
+        }
+    }
+
+    fn name(&self, _: NameRequest) -> Pending<Result<NameVerdict, Problem>> {
+        Box::pin(std::future::ready(Ok(NameVerdict::Granted)))
+    }
+
     fn receive(&self, from: &SiteName, path: &str, body: Bytes) -> Pending<Result<Bytes, Problem>> {
         let answer = match path {
             "echo" => Ok(Bytes::from([from.as_bytes(), b": ", &body].concat())),
@@ -168,12 +178,21 @@ impl Coordinator for Fake {
         Box::pin(std::future::ready(answer))
     }
 
-    fn payload(&self, _: &SiteName, hash: &str, offset: u64) -> Result<Box<dyn Chunks>, Problem> {
-        let state = self.state.lock().unwrap();
+    fn payload(&self, _: &SiteName, hash: &str, offset: u64) -> Result<Body, Problem> {
         let place = usize::from_str_radix(&hash[..2], 16).unwrap_or(usize::MAX);
-        let spooled = state.spooled.get(place);
-        let bytes = spooled.ok_or_else(|| Problem::new(Code::UnknownReplicaSet, "no such payload"))?;
-        Ok(Box::new(Pieces(bytes.slice(offset as usize..))))
+        match self.state.lock().unwrap().payload(place)? {
+            Body::Full(Some(bytes)) => Ok(Body::full(bytes.slice(offset as usize..))),
+            body => Ok(body),
+        }
+    }
+}
+
+impl State {
+    fn payload(&self, place: usize) -> Result<Body, Problem> {
+        let bytes = self.spooled.get(place).cloned();
+        bytes
+            .map(Body::full)
+            .ok_or_else(|| Problem::new(Code::UnknownReplicaSet, "no such payload"))
     }
 }
 
@@ -186,25 +205,12 @@ impl Spooling for Spool {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Pending<Result<WriteBody, Problem>> {
+    fn finish(self: Box<Self>) -> Pending<Result<KeptBody, Problem>> {
         let mut state = self.1.lock().unwrap();
         let mut hash = [0; 32];
         hash[0] = state.spooled.len() as u8;
         let bytes = self.0.len() as u64;
         state.spooled.push(self.0.into());
-        Box::pin(std::future::ready(Ok(WriteBody::Spooled { hash, bytes })))
-    }
-}
-
-struct Pieces(Bytes);
-
-impl Chunks for Pieces {
-    fn remaining(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn next(&mut self) -> io::Result<Option<Bytes>> {
-        let piece = self.0.split_to(self.0.len().min(1000));
-        Ok(Some(piece).filter(|piece| !piece.is_empty()))
+        Box::pin(std::future::ready(Ok(KeptBody::Spooled { hash, bytes })))
     }
 }

@@ -3,7 +3,6 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use bytes::Bytes;
 use cheops_glue::Profile;
 use cheops_proxy::Explained;
 use cheops_types::{SpanForm, Visit};
@@ -220,8 +219,13 @@ impl Traces {
         let mut seen = site.service.take_seen();
         seen.retain(|seen| seen.header(MARK) == Some(mark));
         let mut writes = site.replication.take_writes();
-        let is_marked = |(name, value): &(String, Bytes)| name == MARK && value == mark;
-        writes.retain(|write| write.headers.iter().any(is_marked));
+        writes.retain(|write| {
+            write
+                .request
+                .headers()
+                .get(MARK)
+                .is_some_and(|value| value == mark)
+        });
         Self {
             service: seen.len(),
             changes: seen.iter().filter(|seen| seen.method != "GET").count(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cheops_glue::Profile;
-use cheops_plan::{Target, WriteBody};
+use cheops_plan::Target;
 
 use super::{
     client::Answer,
@@ -141,7 +141,7 @@ fn a_long_body_that_must_be_read_stays_in_memory() {
     );
     assert_eq!(answer.status, 201, "{}", answer.body);
     assert_eq!(
-        a.replication.take_writes()[0].body,
-        WriteBody::Inline(body.into())
+        a.replication.take_writes()[0].request.body(),
+        &cheops_types::KeptBody::Inline(body.into())
     );
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cheops_glue::Profile;
-use cheops_plan::{Elsewhere, Reply, Target, WriteBody};
+use cheops_plan::Target;
+use cheops_ports::{Elsewhere, Reply};
 use cheops_types::{Code, Outcome, PlanKind, Problem, Visit};
 
 use super::{
@@ -59,11 +60,19 @@ fn a_change_by_either_id_becomes_an_operation() {
         assert_eq!(write.target, Target::set("m".into()));
         assert_eq!((write.kind.as_str(), write.scope.as_str()), ("/orders", ""));
         assert_eq!(
-            (write.method.as_str(), write.path.as_str()),
-            ("PUT", &*format!("/orders/{id}?x=1"))
+            (write.request.method().as_str(), write.request.uri().to_string()),
+            ("PUT", format!("/orders/{id}?x=1"))
         );
-        assert_eq!(write.body, WriteBody::Inline(Bytes::from(r#"{"n":2}"#)));
-        let names: Vec<&str> = write.headers.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            write.request.body(),
+            &cheops_types::KeptBody::Inline(Bytes::from(r#"{"n":2}"#))
+        );
+        let names: Vec<&str> = write
+            .request
+            .headers()
+            .keys()
+            .map(http::HeaderName::as_str)
+            .collect();
         assert!(
             names.contains(&"x-trace") && !names.contains(&"content-length"),
             "{names:?}"
@@ -230,7 +239,7 @@ fn a_long_body_goes_to_the_spool() {
     let long = "x".repeat(3_000_000);
     assert_eq!(a.send("PUT /files/m/data", &long).status, 204);
     let writes = a.replication.take_writes();
-    let WriteBody::Spooled { bytes, .. } = writes[0].body else {
+    let cheops_types::KeptBody::Spooled { bytes, .. } = *writes[0].request.body() else {
         panic!("{:?}", writes[0].target);
     };
     assert_eq!(bytes, 3_000_000);

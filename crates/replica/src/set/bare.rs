@@ -1,7 +1,9 @@
 //! Operations that a site holds without their payloads. They count as held there only when the payload is too.
 
+use cheops_types::KeptBody;
+
 use super::{Entry, Peer, Set};
-use crate::{Body, OpId, Operation, Report};
+use crate::{OpId, Operation, Report};
 
 /// How many of them a site tells. One that tells so many may have more: then none of its spooled ones counts.
 pub(crate) const BARE_MAX: usize = 64;
@@ -10,8 +12,8 @@ impl Operation {
     /// The hash of its payload, where that is not a part of it.
     pub fn payload(&self) -> Option<&[u8; 32]> {
         match &self.request.body {
-            Body::Inline(_) => None,
-            Body::Spooled { hash, .. } => Some(hash),
+            KeptBody::Inline(_) => None,
+            KeptBody::Spooled { hash, .. } => Some(hash),
         }
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cheops_replica::{
-    Answer, Attempt, Birth, Body, Content, Context, Digest, Draft, Effect, Entry, Event, Execution,
-    Footprint, Form, LocalId, Message, MetaId, PlainRules, Recognise, Request, Set, Site, Token, Tuning,
-    Verb, adopt, create, receive, step,
+    Answer, Attempt, Birth, Content, Context, Digest, Draft, Effect, Entry, Event, Execution, Footprint,
+    Form, LocalId, Message, MetaId, PlainRules, Recognise, Request, Set, Site, Token, Tuning, Verb, adopt,
+    create, receive, step,
 };
-use cheops_types::{ServiceName, SiteName};
+use cheops_types::{KeptBody, ServiceName, SiteName};
 
 pub(crate) struct Lab {
     pub(crate) sites: BTreeMap<&'static str, (Site, Option<Set>)>,
@@ -99,7 +99,7 @@ impl Lab {
                 method: "PUT".into(),
                 path: "/things/{}".into(),
                 headers: Vec::new(),
-                body: Body::Inline(Vec::new()),
+                body: KeptBody::EMPTY,
                 scope: String::new(),
                 caller: None,
                 shares: Vec::new(),
@@ -180,6 +180,7 @@ impl Lab {
             sites: self.sites.keys().map(|site| name(site)).collect::<BTreeSet<_>>(),
             span: None,
             generation: 0,
+            consistency: cheops_types::Consistency::Eventual,
         }
     }
 
@@ -207,6 +208,7 @@ impl Lab {
             sites: BTreeSet::new(),
             span: None,
             generation: 0,
+            consistency: cheops_types::Consistency::Eventual,
         };
         self.tokens += 1;
         let token = Token(self.tokens);

@@ -1,6 +1,7 @@
 //! An operation counts as held where its payload is too.
 
-use cheops_replica::{Body, Draft, Event, OpId, Verb};
+use cheops_replica::{Draft, Event, OpId, Verb};
+use cheops_types::KeptBody;
 
 use crate::lab::{Asked, Lab, name};
 
@@ -8,7 +9,7 @@ const HASH: [u8; 32] = [7; 32];
 
 fn long(lab: &mut Lab) -> Draft {
     let mut draft = lab.replace();
-    draft.request.body = Body::Spooled {
+    draft.request.body = KeptBody::Spooled {
         hash: HASH,
         bytes: 1_000_000,
     };

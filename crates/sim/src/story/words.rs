@@ -61,7 +61,8 @@ fn verb(verb: &Verb, request: &Request) -> String {
         Verb::Create(birth) => {
             let sites: Vec<_> = birth.sites.iter().map(ToString::to_string).collect();
             // The create of an adopted resource says nothing.
-            let has_body = !matches!(&request.body, cheops_replica::Body::Inline(bytes) if bytes.is_empty());
+            let has_body =
+                !matches!(&request.body, cheops_types::KeptBody::Inline(bytes) if bytes.is_empty());
             let with = if has_body {
                 body(request)
             } else {

@@ -1,6 +1,7 @@
 //! Twists while a schedule is played: meddling, payloads that travel, writes that turn out to be something else.
 
-use cheops_replica::{Attempt, Body, Draft, Event, Footprint, MetaId, Recast, Verb, Work};
+use cheops_replica::{Attempt, Draft, Event, Footprint, MetaId, Recast, Verb, Work};
+use cheops_types::KeptBody;
 
 use super::{Happening, World};
 use crate::Change;
@@ -54,7 +55,7 @@ impl World {
     /// A body that is long goes to the spool first. (Here the hash is the body itself: it is short enough.)
     pub(super) fn spool(&mut self, at: usize, draft: &mut Draft) {
         let is_change = matches!(draft.verb, Verb::Merge | Verb::Action { .. });
-        let Body::Inline(bytes) = &draft.request.body else {
+        let KeptBody::Inline(bytes) = &draft.request.body else {
             return;
         };
         if !is_change || bytes.len() > 32 || !self.is_twisted(self.plan.twists.spooled) {
@@ -63,7 +64,7 @@ impl World {
         let mut hash = [b' '; 32];
         hash[..bytes.len()].copy_from_slice(bytes);
         let bytes = bytes.len() as u64;
-        draft.request.body = Body::Spooled { hash, bytes };
+        draft.request.body = KeptBody::Spooled { hash, bytes };
         self.nodes[at].disk.payloads.insert(hash);
     }
 
@@ -73,10 +74,10 @@ impl World {
     }
 
     /// Whether a site has what it needs to execute a request.
-    pub(super) fn has_payload(&self, at: usize, body: &Body) -> bool {
+    pub(super) fn has_payload(&self, at: usize, body: &KeptBody) -> bool {
         match body {
-            Body::Inline(_) => true,
-            Body::Spooled { hash, .. } => self.nodes[at].disk.payloads.contains(hash),
+            KeptBody::Inline(_) => true,
+            KeptBody::Spooled { hash, .. } => self.nodes[at].disk.payloads.contains(hash),
         }
     }
 
@@ -93,9 +94,9 @@ impl World {
         let mut needed = std::collections::BTreeSet::new();
         for set in node.disk.sets.values() {
             needed.extend(set.log().filter_map(|entry| entry.op.payload().copied()));
-            let spooled = |body: &Body| match body {
-                Body::Spooled { hash, .. } => Some(*hash),
-                Body::Inline(_) => None,
+            let spooled = |body: &KeptBody| match body {
+                KeptBody::Spooled { hash, .. } => Some(*hash),
+                KeptBody::Inline(_) => None,
             };
             needed.extend(set.queue().filter_map(|draft| spooled(&draft.request.body)));
             if let Some(Work::Accept { op, .. }) = set.job().map(|job| &job.work) {
@@ -141,10 +142,10 @@ impl World {
 
     /// A conflict may be re-applied where its payload never came, because later operations covered it first. What is
     /// accepted is in no log yet, for which payloads are fetched: whoever executes it asks for it.
-    pub(super) fn bring_accepted(&mut self, at: usize, meta: &MetaId, body: &Body) {
+    pub(super) fn bring_accepted(&mut self, at: usize, meta: &MetaId, body: &KeptBody) {
         let job = self.nodes[at].set(meta).and_then(|set| set.job());
         let is_accepted = job.is_some_and(|job| matches!(job.work, Work::Accept { .. }));
-        if let (true, Body::Spooled { hash, .. }) = (is_accepted, body) {
+        if let (true, KeptBody::Spooled { hash, .. }) = (is_accepted, body) {
             self.bring_payload(at, *hash);
         }
     }

@@ -6,7 +6,6 @@
 use std::{
     fmt,
     net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
     process::ExitCode,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     thread,
@@ -16,8 +15,9 @@ use std::{
 use anyhow::{Result, bail};
 use serde::Serialize;
 
-use super::{agent, client::Client};
+use super::client::Client;
 use crate::{
+    command::AgentArgs,
     e2e::{Demo, Memory},
     repo::Repo,
 };
@@ -36,12 +36,8 @@ pub(crate) struct Args {
     /// Connections that each send one request after the other
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=1024))]
     connections: u64,
-    /// Cargo profile to build the agent with
-    #[arg(long, default_value = "release")]
-    profile: String,
-    /// An agent that is built already
-    #[arg(long, value_name = "FILE", conflicts_with = "profile")]
-    program: Option<PathBuf>,
+    #[command(flatten)]
+    agent: AgentArgs,
     /// Print one JSON object per number of scopes
     #[arg(long)]
     json: bool,
@@ -60,10 +56,7 @@ struct Line {
 }
 
 pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
-    let program = match &args.program {
-        Some(path) => path.canonicalize()?,
-        None => agent::build(repo, &args.profile)?,
-    };
+    let program = args.agent.program(repo)?;
     let demo = Demo::start(&program, 0)?;
     let mut holds = true;
     for scopes in SCOPES {

@@ -18,16 +18,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("store", &["types"]),
     ("net", &["types"]),
     ("mesh", &["types", "net"]),
-    ("proxy", &["types", "scope", "glue", "plan", "net"]),
+    ("ports", &["types", "plan", "net"]),
+    ("proxy", &["types", "scope", "glue", "plan", "net", "ports"]),
     (
         "node",
-        &["types", "glue", "plan", "replica", "store", "net", "mesh"],
+        &[
+            "types", "glue", "plan", "replica", "store", "net", "mesh", "ports",
+        ],
     ),
     (
         "agent",
         &[
-            "types", "scope", "glue", "plan", "net", "mesh", "proxy", "replica", "store", "node", "example",
-            "relay",
+            "types", "scope", "glue", "plan", "net", "mesh", "ports", "proxy", "replica", "store", "node",
+            "example", "relay",
         ],
     ),
     ("example", &[]),

@@ -16,9 +16,6 @@ use crate::{
     source::{self, Name, Source},
 };
 
-/// Crates whose cycles are being taken apart. One without a cycle must leave this list; it is to be empty.
-const NOT_YET: &[&str] = &["node", "plan", "proxy"];
-
 /// Where a module uses another one.
 #[derive(Clone)]
 struct Use {
@@ -32,20 +29,10 @@ struct Use {
 struct Uses(BTreeMap<String, BTreeMap<String, Use>>);
 
 pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
-    check_all(repo, NOT_YET)
-}
-
-fn check_all(repo: &Repo, not_yet: &[&str]) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for name in repo.crates()? {
         let dir = Path::new("crates").join(&name).join("src");
-        let found = cycles(&dir, &source::read_crate(repo, &name)?);
-        if !not_yet.contains(&name.as_str()) {
-            findings.extend(found);
-        } else if found.is_empty() {
-            let what = "has no cycle any more: take it off the list in verify/cycles.rs";
-            findings.push(Finding::new(&dir, 0, what));
-        }
+        findings.extend(cycles(&dir, &source::read_crate(repo, &name)?));
     }
     Ok(findings)
 }
@@ -248,7 +235,7 @@ mod tests {
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
         let (_dir, repo) = crate_of(files);
-        let findings = check_all(&repo, &[]).unwrap();
+        let findings = check(&repo).unwrap();
         findings.iter().map(ToString::to_string).collect()
     }
 
@@ -310,18 +297,5 @@ mod tests {
             ("lab.rs", "use crate::a::A;"),
         ];
         assert_eq!(found(&files), [""; 0]);
-    }
-
-    #[test]
-    fn a_crate_that_needs_no_exception_has_none() {
-        let (_dir, repo) = crate_of(&[("lib.rs", "mod a;"), ("a.rs", "")]);
-        assert_eq!(check_all(&repo, &["small"]).unwrap().len(), 1);
-        let (_dir, repo) = crate_of(&[
-            ("lib.rs", "mod a; mod b;"),
-            ("a.rs", "use crate::b;"),
-            ("b.rs", "use super::a;"),
-        ]);
-        assert!(check_all(&repo, &["small"]).unwrap().is_empty());
-        assert_eq!(check_all(&repo, &[]).unwrap().len(), 1);
     }
 }

@@ -1,7 +1,7 @@
 //! The routes for operators, over a real node that nothing was replicated with yet.
 
 use cheops_glue::Profile;
-use cheops_node::{Node, Options, Work, ports::Surroundings};
+use cheops_node::{Node, Options, Surroundings, Work};
 use cheops_plan::Presence;
 use cheops_store::SiteKey;
 

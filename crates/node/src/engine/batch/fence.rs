@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use cheops_replica::{MetaId, Set, Token, Work};
 use cheops_types::{Code, Problem};
 
-use super::{Batch, Held, Release};
+use super::{Batch, LoadedSet, Release};
 use crate::rows;
 
 impl Batch<'_> {
@@ -25,7 +25,7 @@ impl Batch<'_> {
                 kept.run = self.record.run;
                 // As it is stored, so that the mark is what has changed.
                 self.before.insert(meta.clone(), Some(kept.without_log()));
-                let mut held = Held::stored(kept);
+                let mut held = LoadedSet::stored(kept);
                 held.kept.set.fence(why, self.now_ms);
                 self.engine.cache.put(meta.clone(), held);
             }

@@ -1,6 +1,7 @@
 //! One meta-id, one set.
 
-use cheops_plan::{Coordinator as _, Target};
+use cheops_plan::Target;
+use cheops_ports::Coordinator as _;
 use cheops_replica::{Content, Digest, Event, Message, MetaId};
 use cheops_types::{Code, Limit};
 use tokio::time::timeout;

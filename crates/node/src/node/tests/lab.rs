@@ -11,16 +11,16 @@ use std::{
 
 use bytes::Bytes;
 use cheops_glue::Profile;
-use cheops_plan::{Coordinator as _, Prefer, Presence, Reply, Target, Told, Write, WriteBody};
+use cheops_plan::{Presence, Target};
+use cheops_ports::{Coordinator as _, Prefer, Reply, Told, Write};
 use cheops_replica::{Attempt, Digest, Event, Execution, Form, LocalId, MetaId, Set};
 use cheops_store::{Incarnation, MemoryEngine, Options as StoreOptions, SiteKey, Store};
-use cheops_types::{Limits, ServiceName, SiteName};
+use cheops_types::{KeptBody, Limits, ServiceName, SiteName};
 use tempfile::TempDir;
 
 use crate::{
-    Node, Options, Work,
-    ports::Surroundings,
-    rows,
+    Node, Options, Work, rows,
+    surroundings::Surroundings,
     task::{Call, Task, What},
     waiting::AppAnswer,
 };
@@ -183,7 +183,7 @@ impl Running {
 fn answer(node: &Node, meta: &MetaId, execution: &Execution, status: u16, local: Option<&str>) {
     let body = AppAnswer {
         status,
-        headers: Vec::new(),
+        headers: http::HeaderMap::new(),
         body: Bytes::from(format!("{{\"status\":{status}}}")),
     };
     node.core.waiting.put_answer(execution.token, body);
@@ -202,13 +202,13 @@ pub(super) fn write(method: &str, path: &str, target: Target) -> Write {
         service: ServiceName::new("A").unwrap(),
         kind: "/orders".into(),
         target,
-        method: method.into(),
-        path: path.into(),
-        headers: vec![
-            ("content-type".into(), Bytes::from_static(b"application/json")),
-            ("authorization".into(), Bytes::from_static(b"Bearer secret-token")),
-        ],
-        body: WriteBody::Inline(Bytes::from_static(b"{\"n\":1}")),
+        request: http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", "application/json")
+            .header("authorization", "Bearer secret-token")
+            .body(KeptBody::Inline(Bytes::from_static(b"{\"n\":1}")))
+            .unwrap(),
         scope: String::new(),
         prefer: Prefer::default(),
     }
@@ -225,7 +225,7 @@ pub(super) fn put(meta: &str) -> Write {
 
 pub(super) fn answered(reply: Reply) -> (u16, Told) {
     match reply {
-        Reply::Answered { status, told, .. } => (status, told),
+        Reply::Answered { response, told } => (response.status().as_u16(), told),
         other => panic!("{other:?}"),
     }
 }

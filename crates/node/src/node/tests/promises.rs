@@ -2,7 +2,6 @@
 
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
 use cheops_replica::Token;
 
 use super::*;
@@ -29,9 +28,8 @@ fn create_promised(node: &crate::Node, meta: &MetaId, needed: &MetaId) -> Token 
 /// A promised write, and the name under which it is asked for.
 async fn promise(node: &crate::Node, mut write: Write) -> String {
     write.prefer.respond_async = true;
-    write
-        .headers
-        .push(("x-unlisted".into(), Bytes::from_static(b"kept")));
+    let headers = write.request.headers_mut();
+    headers.insert("x-unlisted", http::HeaderValue::from_static("kept"));
     let (status, told) = answered(node.write(write).await);
     assert_eq!(status, 202);
     told.operation.unwrap()

@@ -12,13 +12,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use cheops_glue::Profile;
 use cheops_mesh::{Identity, MeshCa, Validity};
 use cheops_net::Body;
-use cheops_plan::{Coordinator as _, Prefer, Presence, Reply, Target, Write, WriteBody};
+use cheops_plan::{Presence, Target};
+use cheops_ports::{Application, Coordinator as _, Later, NoAnswer, Peers, Prefer, Reply, Write};
 use cheops_store::SiteKey;
-use cheops_types::{Code, Limits, Outcome, Problem, ServiceName, SiteName, headers};
+use cheops_types::{Code, KeptBody, Limits, Outcome, Problem, ServiceName, SiteName, headers};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ use tempfile::TempDir;
 use crate::{
     Node, Operator, Options, Runner,
     model::{SetDetail, SetHint, SetState},
-    ports::{Application, Failed, Later, Peers, Surroundings},
+    surroundings::Surroundings,
 };
 
 const NOW_S: u64 = 1_800_000_000;
@@ -102,12 +102,10 @@ impl Mesh {
     pub(super) async fn order(&self, sites: &[&str], body: &Value) -> String {
         let target = Target::new(sites.iter().map(|site| name(site)).collect());
         let reply = self.write(sites[0], write(target, "POST", "/orders", body)).await;
-        let Reply::Answered {
-            status: 201, told, ..
-        } = reply
-        else {
+        let Reply::Answered { response, told } = reply else {
             panic!("{reply:?}");
         };
+        assert_eq!(response.status(), 201);
         for site in sites {
             self.until(site, &told.set, |set| set.set.state == SetState::Ok)
                 .await;
@@ -174,13 +172,13 @@ pub(super) fn write(target: Target, method: &str, path: &str, body: &Value) -> W
         service: ServiceName::new("A").unwrap(),
         kind: "/orders".to_owned(),
         target,
-        method: method.to_owned(),
-        path: path.to_owned(),
-        headers: vec![
-            ("content-type".to_owned(), Bytes::from_static(b"application/json")),
-            ("authorization".to_owned(), Bytes::from_static(b"Bearer first")),
-        ],
-        body: WriteBody::Inline(body.into()),
+        request: Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", "application/json")
+            .header("authorization", "Bearer first")
+            .body(KeptBody::Inline(body.into()))
+            .unwrap(),
         scope: String::new(),
         prefer: Prefer::default(),
     }
@@ -256,9 +254,9 @@ impl Peers for Links {
         site: &'a SiteName,
         request: Request<Body>,
         _: bool,
-    ) -> Later<'a, Result<Response<Body>, Failed>> {
+    ) -> Later<'a, Result<Response<Body>, NoAnswer>> {
         Box::pin(async move {
-            let lost = || Failed {
+            let lost = || NoAnswer {
                 outcome: Outcome::NotExecuted,
                 is_broken: false,
                 problem: Problem::new(Code::PeerUnreachable, format!("site `{site}` cannot be reached"))
@@ -377,7 +375,7 @@ impl Application for App {
         _: &'a ServiceName,
         request: Request<Body>,
         _: &'a str,
-    ) -> Later<'a, Result<Response<Body>, Failed>> {
+    ) -> Later<'a, Result<Response<Body>, NoAnswer>> {
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let body = body.collect().await.unwrap().to_bytes();
@@ -399,7 +397,7 @@ impl Application for App {
                 _ => self.answer(head.method.as_str(), head.uri.path(), &body),
             };
             if fault == Some(Fault::Silent) {
-                return Err(Failed {
+                return Err(NoAnswer {
                     outcome: Outcome::Unknown,
                     is_broken: false,
                     problem: Problem::new(Code::UnknownOutcome, "the answer was lost"),

@@ -307,8 +307,8 @@ fn word(verb: &Verb) -> &'static str {
 
 pub(super) fn body(request: &Request) -> Body {
     match &request.body {
-        cheops_replica::Body::Inline(bytes) => Body::of(bytes),
-        cheops_replica::Body::Spooled { hash, bytes } => Body::Spooled {
+        cheops_types::KeptBody::Inline(bytes) => Body::of(bytes),
+        cheops_types::KeptBody::Spooled { hash, bytes } => Body::Spooled {
             sha256: hex(hash),
             bytes: *bytes,
         },

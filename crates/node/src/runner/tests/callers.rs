@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
-use cheops_plan::{Prefer, Target, Write, WriteBody};
+use cheops_plan::Target;
+use cheops_ports::{Prefer, Write};
+use cheops_types::KeptBody;
 
 use super::*;
-use crate::{caller, lab::Seen, ports::Access, rows::Vouched};
+use crate::{caller, lab::Seen, rows::Vouched, surroundings::Access};
 
 const GLUE: &str = r#"
 application = "shop"
@@ -163,7 +165,7 @@ fn privileges_are_spoken_for_only_where_they_are_named() {
 fn what_an_operator_brings_is_used() {
     let lab = shop("A", access(Some("site-token"), &[]));
     let application = FakeApplication::answering([answer(200, &[], "{}")]);
-    let headers = [("authorization".to_owned(), Bytes::from_static(b"Bearer mine"))];
+    let headers = lab::headers(&[("authorization", "Bearer mine")]);
     let supplied = secret::seal_supplied(&lab.core.key, &*lab.core.surroundings, &headers).unwrap();
     execute(
         &lab,
@@ -180,10 +182,7 @@ fn what_an_operator_brings_is_used() {
 #[test]
 fn another_site_does_not_say_who_asks() {
     let lab = shop("A", access(Some("site-token"), &[]));
-    let headers = [
-        ("authorization".to_owned(), Bytes::from_static(b"Bearer own")),
-        ("x-remote-user".to_owned(), Bytes::from_static(b"sys:root")),
-    ];
+    let headers = lab::headers(&[("authorization", "Bearer own"), ("x-remote-user", "sys:root")]);
     let sealed = secret::seal(&lab.core.key, &*lab.core.surroundings, &headers).unwrap();
     let mut replay = replace("b", caller("sys:root", &[]), Some(sealed));
     if let Form::Repeat { request, .. } = &mut replay.form {
@@ -205,7 +204,7 @@ fn another_site_does_not_say_who_asks() {
 fn reads_are_made_in_the_name_of_whoever_wrote_last() {
     let lab = shop("A", access(Some("site-token"), &[]));
     let application = FakeApplication::answering([answer(404, &[], "{}")]);
-    let hands = hands(&lab, &application);
+    let reach = reach(&lab, &application);
     let last = OnBehalf {
         caller: Some(Vouched {
             by: site("b"),
@@ -213,7 +212,7 @@ fn reads_are_made_in_the_name_of_whoever_wrote_last() {
         }),
         ..OnBehalf::default()
     };
-    let read = lab::run(hands.read(&order(), &LocalId::new("7"), &last));
+    let read = lab::run(reach.executor.read(&order(), &LocalId::new("7"), &last));
     assert_eq!(read, Replica::Missing);
     let expected = [("authorization", "Bearer site-token"), ("act-user", "ann")];
     assert_eq!(spoken(&application.seen.borrow()[0]), expected);
@@ -239,8 +238,14 @@ fn state_of(lab: &Lab, from: &str, user: &str, brought: Option<Secret>) -> (Atte
         ..OnBehalf::default()
     };
     let application = FakeApplication::answering([answer(201, &[("location", "/orders/8")], "{}")]);
-    let hands = hands(lab, &application);
-    let attempt = lab::run(hands.execute(&order(), &[site(from)], &stand_in, execution)).unwrap();
+    let reach = reach(lab, &application);
+    let attempt = lab::run(
+        reach
+            .executor
+            .execute(&order(), &[site(from)], &stand_in, execution),
+    )
+    .unwrap()
+    .attempt;
     let seen = application.seen.borrow();
     let spoken = seen.first().map(spoken).unwrap_or_default();
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
@@ -314,7 +319,7 @@ fn a_token_of_the_site_goes_beside_the_callers_until_it_ends() {
         answer(500, &[], ""),
         answer(200, &[], "{}"),
     ]);
-    let hands = hands(&lab, &application);
+    let reach = reach(&lab, &application);
     let replay = || {
         let put = Form::Repeat {
             request: request("PUT", "/items/{id}", "{}"),
@@ -328,7 +333,10 @@ fn a_token_of_the_site_goes_beside_the_callers_until_it_ends() {
     let item = record("B", "item", "m");
     lab::run(async {
         for _ in 0..4 {
-            let _ = hands.execute(&item, &[], &OnBehalf::default(), replay()).await;
+            let _ = reach
+                .executor
+                .execute(&item, &[], &OnBehalf::default(), replay())
+                .await;
         }
     });
     let seen = application.seen.borrow();
@@ -351,15 +359,12 @@ fn a_token_of_the_site_goes_beside_the_callers_until_it_ends() {
 }
 
 fn write(headers: &[(&str, &'static str)]) -> Write {
-    let headers = headers.iter();
-    let headers = headers.map(|(name, value)| ((*name).to_owned(), Bytes::from_static(value.as_bytes())));
+    let mut request = http::Request::put("/orders/7").body(KeptBody::EMPTY).unwrap();
+    *request.headers_mut() = lab::headers(headers);
     Write {
         service: service("A"),
         kind: "order".to_owned(),
-        method: "PUT".to_owned(),
-        path: "/orders/7".to_owned(),
-        headers: headers.collect(),
-        body: WriteBody::Inline(Bytes::new()),
+        request,
         scope: String::new(),
         target: Target::set("m".into()),
         prefer: Prefer::default(),
@@ -470,10 +475,7 @@ fn two_names_are_nobodys() {
 #[test]
 fn what_nobody_has_allowed_yet_is_repeated_as_it_was_sent() {
     let lab = shop("A", access(Some("site-token"), &[]));
-    let headers = [
-        ("authorization".to_owned(), Bytes::from_static(b"Bearer ann")),
-        ("Act-User".to_owned(), Bytes::from_static(b"root")),
-    ];
+    let headers = lab::headers(&[("authorization", "Bearer ann"), ("Act-User", "root")]);
     let sealed = || secret::seal(&lab.core.key, &*lab.core.surroundings, &headers).unwrap();
     let repeated = |by: &str| {
         let application = FakeApplication::answering([answer(403, &[], "{}")]);

@@ -1,12 +1,12 @@
 use std::{collections::BTreeSet, time::Duration};
 
+use cheops_ports::Later;
 use cheops_replica::{Carried, Content};
 use http::Response;
 
 use super::*;
 use crate::{
     lab::{self, Answer, Lab, failed, site},
-    ports::Later,
     wire::tests::{arrived, message, operation},
 };
 

@@ -3,7 +3,8 @@
 use std::fs;
 
 use anyhow::Result;
-use cheops_replica::{Body, MetaId, OpId, Verb};
+use cheops_replica::{MetaId, OpId, Verb};
+use cheops_types::KeptBody;
 
 use super::{Scene, Verdict, counted, until};
 use crate::hostile::client;
@@ -46,7 +47,7 @@ pub(super) fn play(scene: &Scene<'_>) -> Result<Verdict> {
         let own = request.path.clone();
         (request.method, request.path) = (method.to_owned(), path.replace("OWN", &own));
         if method != "POST" {
-            request.body = Body::Inline(Vec::new());
+            request.body = KeptBody::EMPTY;
         }
         let op = mallory.operation(&shared, 1, verb, request)?;
         answers.extend(mallory.send(victim, &[mallory.carry(&shared, [op])])?);

@@ -12,10 +12,10 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use cheops_replica::{
-    Age, Author, Body, Carried, Content, Footprint, Message, MetaId, OpId, Operation, Recognise, Report,
-    Token, Vector, Verb,
+    Age, Author, Carried, Content, Footprint, Message, MetaId, OpId, Operation, Recognise, Report, Token,
+    Vector, Verb,
 };
-use cheops_types::Stamp;
+use cheops_types::{KeptBody, Stamp};
 use serde_json::json;
 
 use super::Mallory;
@@ -53,7 +53,7 @@ pub(crate) fn join(messages: &[Message]) -> Result<Bytes> {
 /// A merge patch in the form in which sites record them, with another body.
 pub(crate) fn write_to(like: &Operation, body: &str) -> cheops_replica::Request {
     let mut request = like.request.clone();
-    request.body = Body::Inline(body.as_bytes().to_vec());
+    request.body = KeptBody::Inline(body.as_bytes().to_vec().into());
     request
 }
 
@@ -239,7 +239,7 @@ fn create(to: SocketAddr, scope: &str, name: &str) -> Result<String> {
 }
 
 fn has_name(op: &Operation, name: &str) -> bool {
-    let Body::Inline(bytes) = &op.request.body else {
+    let KeptBody::Inline(bytes) = &op.request.body else {
         return false;
     };
     matches!(op.verb, Verb::Create(_)) && String::from_utf8_lossy(bytes).contains(name)

@@ -5,9 +5,9 @@ use std::{rc::Rc, sync::Arc};
 use bytes::Bytes;
 use cheops_glue::Profile;
 use cheops_net::{Body, Clock};
-use cheops_plan::{Coordinator as _, WriteBody};
-use cheops_proxy::{Hands, NoAnswer};
-use cheops_types::{Code, Outcome, ServiceName};
+use cheops_ports::{Application as _, Coordinator as _, NoAnswer, Peers as _};
+use cheops_proxy::OwnRequests;
+use cheops_types::{Code, KeptBody, Outcome, ServiceName};
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 
@@ -17,8 +17,8 @@ use super::{
     sites::{Site, site, start},
 };
 
-/// Runs `test` on a control runtime with the hands of a site.
-fn with_hands<F: Future>(at: &Site, test: impl FnOnce(Rc<Hands>) -> F) -> F::Output {
+/// Runs `test` on a control runtime as the replication of a site.
+fn as_replication<F: Future>(at: &Site, test: impl FnOnce(Rc<OwnRequests>) -> F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -26,7 +26,7 @@ fn with_hands<F: Future>(at: &Site, test: impl FnOnce(Rc<Hands>) -> F) -> F::Out
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let clock = Clock::new();
         tokio::task::spawn_local(clock.clone().sweep());
-        test(Hands::new(at.shared.clone(), clock)).await
+        test(OwnRequests::new(at.shared.clone(), clock)).await
     })
 }
 
@@ -57,17 +57,18 @@ fn sites() -> Vec<Site> {
 fn a_service_is_called_within_a_workflow_where_and_means_one_site() {
     let sites = sites();
     let service = ServiceName::new("A").unwrap();
-    with_hands(&sites[0], |hands| async move {
-        let response = hands
+    as_replication(&sites[0], |requests| async move {
+        let response = requests
             .call(&service, post("/x?y", "body"), "A: b & a, B: b")
             .await
             .unwrap();
         assert_eq!(response.headers().get("cheops-receipt"), None);
         assert_eq!(read(response).await, (201, "/x?y body A: a, B: b".into()));
-        let response = hands.call(&service, post("/x", "body"), "").await.unwrap();
+        let response = requests.call(&service, post("/x", "body"), "").await.unwrap();
         assert_eq!(read(response).await, (201, "/x body none".into()));
         let nobody = ServiceName::new("Z").unwrap();
-        let NoAnswer { outcome, problem, .. } = hands.call(&nobody, post("/x", ""), "").await.err().unwrap();
+        let NoAnswer { outcome, problem, .. } =
+            requests.call(&nobody, post("/x", ""), "").await.err().unwrap();
         assert_eq!(
             (outcome, problem.code),
             (Outcome::NotExecuted, Code::UnknownService)
@@ -81,25 +82,28 @@ fn another_agent_answers_messages_and_payloads() {
     let sites = sites();
     let mut spooling = sites[1].replication.spool().unwrap();
     spooling.write(&[7; 5000]).unwrap();
-    with_hands(&sites[0], |hands| async move {
-        let WriteBody::Spooled { .. } = spooling.finish().await.unwrap() else {
+    as_replication(&sites[0], |requests| async move {
+        let KeptBody::Spooled { .. } = spooling.finish().await.unwrap() else {
             panic!("not spooled");
         };
         let b = site("b");
         let path = |what: &str| format!("/.cheops/replication/{what}");
-        let response = hands.ask(&b, post(&path("echo"), "hello"), false).await.unwrap();
+        let response = requests
+            .ask(&b, post(&path("echo"), "hello"), false)
+            .await
+            .unwrap();
         assert_eq!(read(response).await, (200, "a: hello".into()));
-        let response = hands
+        let response = requests
             .ask(&b, post(&path("messages"), "hello"), false)
             .await
             .unwrap();
         assert_eq!(read(response).await, (204, Bytes::new()));
-        let response = hands.ask(&b, post(&path("other"), ""), false).await.unwrap();
+        let response = requests.ask(&b, post(&path("other"), ""), false).await.unwrap();
         assert_eq!(response.status(), 400);
         let get = |offset: &str| {
             let hash = "00".repeat(32);
             let request = Request::get(format!("/.cheops/payload/{hash}{offset}"));
-            hands.ask(&b, request.body(Body::Empty).unwrap(), true)
+            requests.ask(&b, request.body(Body::Empty).unwrap(), true)
         };
         let whole = get("").await.unwrap();
         assert_eq!(whole.headers()["content-length"], "5000");
@@ -110,7 +114,7 @@ fn another_agent_answers_messages_and_payloads() {
         );
         let nobody = site("z");
         let NoAnswer { outcome, problem, .. } =
-            hands.ask(&nobody, post("/x", ""), false).await.err().unwrap();
+            requests.ask(&nobody, post("/x", ""), false).await.err().unwrap();
         assert_eq!(
             (outcome, problem.code),
             (Outcome::NotExecuted, Code::PeerUnreachable)

@@ -5,32 +5,28 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use cheops_glue::Kind;
 use cheops_replica::{Form, LocalId, Record, Request};
-use cheops_types::{Code, Problem, Share, SiteName, SpanForm};
+use cheops_types::{Code, KeptBody, Problem, Share, SiteName, SpanForm};
 
+use http::header::CONTENT_LENGTH;
 use tracing::{debug, warn};
 
-use super::{
-    Hands,
-    execute::Unsent,
-    read::Reading,
-    render::{Content, Render},
-};
+use super::{Executor, execute::Unsent, read::Reading, render::Render};
 use crate::{caller::OnBehalf, rows, waiting::AppAnswer};
 
-impl Hands {
+impl Executor {
     /// A recorded body with this site's parts.
     pub(super) fn with_parts(
         &self,
         set: &Record,
         request: &Request,
-        content: Content,
-    ) -> Result<Content, Unsent> {
+        content: KeptBody,
+    ) -> Result<KeptBody, Unsent> {
         if request.shares.is_empty() {
             return Ok(content);
         }
         let profile = self.core.surroundings.profile();
         let kind = profile.kind(&set.service, &set.kind);
-        let Content::Inline(body) = &content else {
+        let KeptBody::Inline(body) = &content else {
             let detail = "a body with a count to divide is too long to be changed; nothing executed";
             return Err(Unsent::Never(Problem::new(Code::BodyTooLarge, detail)));
         };
@@ -38,7 +34,7 @@ impl Hands {
         let parts = parts_of(&self.core.site, &request.shares);
         let divided = kind.with_counts(body, below, parts);
         divided
-            .map(|body| Content::Inline(body.into()))
+            .map(|body| KeptBody::Inline(body.into()))
             .map_err(|error| Unsent::Never(Problem::new(Code::BodyUnsupported, error.to_string())))
     }
 
@@ -122,9 +118,7 @@ impl Hands {
         let kind = profile.kind(&set.service, &set.kind);
         if let Ok(whole) = kind.whole(&[&answer.body], wholes_of(&shares)) {
             answer.body = Bytes::from(whole);
-            answer
-                .headers
-                .retain(|(name, _)| !name.eq_ignore_ascii_case("content-length"));
+            answer.headers.remove(CONTENT_LENGTH);
         }
         answer
     }

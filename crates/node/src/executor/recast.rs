@@ -5,11 +5,11 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use cheops_glue::{self as glue, Address, Effect, Ids, Kind, Own, Profile};
-use cheops_replica::{Body, Event, Execution, Footprint, Form, LocalId, Recast, Record, Request};
-use cheops_types::{Code, Problem, SpanForm};
+use cheops_replica::{Execution, Footprint, Form, LocalId, Recast, Record, Request};
+use cheops_types::{Code, KeptBody, Problem, SpanForm};
 use tracing::debug;
 
-use super::{Hands, divide::wholes_of, execute::Unsent, read::Access, render};
+use super::{Executor, divide::wholes_of, execute::Unsent, read::Access, render};
 use crate::waiting::{AppAnswer, Caller};
 
 /// What was found before a write executes.
@@ -22,7 +22,7 @@ pub(super) enum Before {
     Free,
 }
 
-impl Hands {
+impl Executor {
     /// Looks at what a write is about, where that decides what is recorded of it or whether it may execute. A name
     /// that something else has is never overwritten.
     pub(super) async fn before(
@@ -75,7 +75,7 @@ impl Hands {
         }
     }
 
-    /// Tells the engine what an accepted write has become, before it hears that it has executed.
+    /// What an accepted write has become.
     pub(super) async fn recast(
         &self,
         set: &Record,
@@ -83,7 +83,7 @@ impl Hands {
         before: Before,
         answer: &AppAnswer,
         access: Access<'_>,
-    ) {
+    ) -> Option<Recast> {
         let is_done = (200..300).contains(&answer.status);
         let recast = match (before, &execution.form) {
             (Before::Document(before), Form::Repeat { request, local }) if is_done => {
@@ -95,18 +95,13 @@ impl Hands {
                 let after = self.after(set, &local, request, answer, access).await;
                 after.and_then(|after| self.creation(set, request, &after))
             }
-            (Before::Whatever, _) => return,
+            (Before::Whatever, _) => return None,
             _ => None,
         };
-        let Some(recast) = recast else {
+        if recast.is_none() {
             debug!(set = %set.meta, status = answer.status, "a write is recorded as its caller sent it");
-            return;
-        };
-        let event = Event::Recast {
-            ticket: execution.ticket,
-            recast: Box::new(recast),
-        };
-        self.core.engine.result(&set.meta, event);
+        }
+        recast
     }
 
     /// The document after a write, in the words of all sites: the answer, if it is that, else it is read.
@@ -155,7 +150,7 @@ impl Hands {
             method: recorded.method,
             path: profile.map_path(&set.service, &path, Own::Hole, &Same),
             headers: headers(&kind, request, &recorded.content_type),
-            body: Body::Inline(recorded.body),
+            body: KeptBody::Inline(recorded.body.into()),
             scope: request.scope.clone(),
             caller: request.caller.clone(),
             shares: request.shares.clone(),
@@ -176,7 +171,7 @@ impl Hands {
             method: rendered.method,
             path: rendered.path,
             headers: headers(&kind, request, &rendered.content_type),
-            body: Body::Inline(rendered.body),
+            body: KeptBody::Inline(rendered.body.into()),
             scope: request.scope.clone(),
             caller: request.caller.clone(),
             shares: request.shares.clone(),

@@ -2,9 +2,10 @@
 
 use cheops_glue::Own;
 use cheops_replica::{Digest, LocalId, Record};
+use http::HeaderMap;
 use ring::digest::{SHA256, digest};
 
-use super::{Hands, ids::ToShown, render::Order};
+use super::{Executor, ids::ToShown, render::AppRequest};
 use crate::{
     caller::OnBehalf,
     ids::Finder,
@@ -12,24 +13,24 @@ use crate::{
 };
 
 /// A replica in the words of all sites.
-pub(super) struct Reading {
+pub(crate) struct Reading {
     /// What makes another replica like this one.
-    pub(super) portable: Vec<u8>,
+    pub(crate) portable: Vec<u8>,
     /// What is compared.
-    pub(super) comparable: Vec<u8>,
+    pub(crate) comparable: Vec<u8>,
     /// What it has instead of its part of what is divided; mostly nothing.
-    pub(super) odd: String,
+    pub(crate) odd: String,
 }
 
 impl Reading {
-    pub(super) fn digest(&self) -> Digest {
+    pub(crate) fn digest(&self) -> Digest {
         Digest(digest(&SHA256, &self.comparable).as_ref().to_vec())
     }
 }
 
 /// With whose rights the application is asked.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Access<'a> {
+pub(crate) enum Access<'a> {
     /// Those of a caller that waits.
     Caller(&'a Caller),
     OnBehalf(&'a OnBehalf),
@@ -37,7 +38,7 @@ pub(super) enum Access<'a> {
 
 /// What a read for the engine gave.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Replica {
+pub(crate) enum Replica {
     /// State and digest.
     Here(Vec<u8>, Digest),
     /// The application says that it has no such resource.
@@ -45,11 +46,11 @@ pub(super) enum Replica {
     Unknown,
 }
 
-impl Hands {
+impl Executor {
     /// This site's replica for the engine. In nobody's name a 404 may only mean that the application does not
     /// show the resource to strangers; to forget its local id then would lose it.
-    pub(super) async fn read(&self, set: &Record, local: &LocalId, on_behalf: &OnBehalf) -> Replica {
-        let _place = self.places.acquire().await;
+    pub(crate) async fn read(&self, set: &Record, local: &LocalId, on_behalf: &OnBehalf) -> Replica {
+        let _place = self.slots.acquire().await;
         let Some(answer) = self.get(set, local, Access::OnBehalf(on_behalf)).await else {
             return Replica::Unknown;
         };
@@ -73,11 +74,11 @@ impl Hands {
     }
 
     /// The application's answer to a read of the replica.
-    pub(super) async fn get(&self, set: &Record, local: &LocalId, access: Access<'_>) -> Option<AppAnswer> {
+    pub(crate) async fn get(&self, set: &Record, local: &LocalId, access: Access<'_>) -> Option<AppAnswer> {
         let key = self.local_key(set, local.as_str())?;
         let profile = self.core.surroundings.profile();
         let path = profile.kind(&set.service, &set.kind).item_path(&key);
-        let mut order = Order::get(path);
+        let mut order = AppRequest::get(path);
         match access {
             Access::Caller(caller) => order.headers.extend(self.credential_of(set, caller)),
             Access::OnBehalf(on_behalf) => {
@@ -85,7 +86,7 @@ impl Hands {
                     // The application would say so: it is nobody's.
                     return Some(AppAnswer {
                         status: 401,
-                        headers: Vec::new(),
+                        headers: HeaderMap::new(),
                         body: why.into(),
                     });
                 }
@@ -95,7 +96,7 @@ impl Hands {
     }
 
     /// A body of the application with the ids of all sites; none where it is no JSON.
-    pub(super) fn reading(&self, set: &Record, local: &LocalId, body: &[u8]) -> Option<Reading> {
+    pub(crate) fn reading(&self, set: &Record, local: &LocalId, body: &[u8]) -> Option<Reading> {
         let mapped = self.shown(set, local, body)?;
         let profile = self.core.surroundings.profile();
         let kind = profile.kind(&set.service, &set.kind);

@@ -3,17 +3,14 @@
 use bytes::Bytes;
 use cheops_glue::{StandIn, Verified};
 use cheops_replica::Record;
-use cheops_types::{Problem, ServiceName};
+use cheops_types::{KeptBody, Problem, ServiceName};
 use tokio::{sync::Mutex, time::Instant};
 use tracing::warn;
 
-use super::{
-    Hands,
-    render::{Content, Order},
-};
+use super::{Executor, render::AppRequest};
 use crate::{
-    caller::{OnBehalf, Voice, voice},
-    secret::Headers,
+    caller::{OnBehalf, Rights, rights},
+    secret::{self, Headers},
     waiting::Caller,
 };
 
@@ -49,7 +46,7 @@ pub(super) struct Spoken {
     has_token: bool,
 }
 
-impl Hands {
+impl Executor {
     /// Adds to a request's headers what authenticates it. Fails where nothing can: with what has to be done.
     pub(super) async fn speak(
         &self,
@@ -59,16 +56,16 @@ impl Hands {
     ) -> Result<Spoken, String> {
         let profile = self.core.surroundings.profile();
         let mut spoken = Spoken::default();
-        let mut added = match voice(&self.core, &profile, set, on_behalf) {
-            Voice::InName(headers) => {
+        let mut added = match rights(&self.core, &profile, set, on_behalf) {
+            Rights::InName(headers) => {
                 let service = &set.service;
                 spoken.why = Some(format!(
                     "the service does not take this site's own credential: see `credential` in [services.{service}]"
                 ));
                 headers
             }
-            Voice::Nobody(why) => return Err(why),
-            Voice::Own { headers, why } => {
+            Rights::Nobody(why) => return Err(why),
+            Rights::Own { headers, why } => {
                 spoken.why = why;
                 headers
             }
@@ -94,9 +91,7 @@ impl Hands {
             kind.credential_headers().iter().any(|listed| listed == name)
                 || rules.is_some_and(|rules| rules.tells_caller(name))
         };
-        let sent = caller.headers.iter();
-        let sent = sent.map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
-        sent.filter(|(name, _)| authenticates(name)).collect()
+        secret::listed(&caller.headers, authenticates)
     }
 
     /// The application has answered that a request is nobody's.
@@ -108,7 +103,7 @@ impl Hands {
     }
 
     /// Who a credential belongs to.
-    pub(super) async fn verify(&self, service: &ServiceName, credential: &str) -> Result<Verified, Problem> {
+    pub(crate) async fn verify(&self, service: &ServiceName, credential: &str) -> Result<Verified, Problem> {
         let profile = self.core.surroundings.profile();
         let rules = profile.caller(service);
         let Some((rules, verify)) = rules.and_then(|rules| Some((rules, rules.verify.as_ref()?))) else {
@@ -153,7 +148,8 @@ impl Hands {
             .await;
         let (value, until_ms) = match &answer {
             Ok(answer) if (200..300).contains(&answer.status) => {
-                let value = super::call::header(answer, &stand_in.token).map(str::to_owned);
+                let value = answer.headers.get(&stand_in.token);
+                let value = value.map(|value| Bytes::copy_from_slice(value.as_bytes()));
                 let ends_ms = stand_in.expires_ms(&answer.body);
                 (
                     value,
@@ -164,7 +160,7 @@ impl Hands {
             }
             _ => (None, 0),
         };
-        let Some(value) = value.map(Bytes::from) else {
+        let Some(value) = value else {
             let status = answer.as_ref().map_or(0, |answer| answer.status);
             warn!(%service, status, "the site gets no token of its own: check its `credential` for this service");
             own.failed = Some(Instant::now());
@@ -182,12 +178,12 @@ impl Hands {
     }
 }
 
-fn json_order(method: &str, path: &str, body: Bytes) -> Order {
-    let mut order = Order::get(path.to_owned());
+fn json_order(method: &str, path: &str, body: Bytes) -> AppRequest {
+    let mut order = AppRequest::get(path.to_owned());
     method.clone_into(&mut order.method);
     order
         .headers
         .push(("content-type".to_owned(), Bytes::from_static(b"application/json")));
-    order.body = Content::Inline(body);
+    order.body = KeptBody::Inline(body);
     order
 }

@@ -4,25 +4,23 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use cheops_net::Body;
-use cheops_types::{Code, Limit, Outcome, Problem, ServiceName};
+use cheops_ports::NoAnswer;
+use cheops_store::PayloadRef;
+use cheops_types::{Code, KeptBody, Limit, Outcome, Problem, ServiceName};
 use http::{HeaderName, HeaderValue, Request, header::ACCEPT_ENCODING};
 use http_body_util::BodyExt as _;
 
-use super::{
-    Hands,
-    render::{Content, Order},
-    spooled,
-};
-use crate::{ports::Failed, waiting::AppAnswer};
+use super::{Executor, render::AppRequest};
+use crate::{stream, waiting::AppAnswer};
 
-impl Hands {
+impl Executor {
     /// Sends a request and reads its answer, as far as it may be kept.
-    pub(super) async fn call(
+    pub(crate) async fn call(
         &self,
         service: &ServiceName,
-        order: Order,
+        order: AppRequest,
         scope: &str,
-    ) -> Result<AppAnswer, Failed> {
+    ) -> Result<AppAnswer, NoAnswer> {
         let request = self.request(order)?;
         let limits = self.core.surroundings.limits();
         let answer = self.application.call(service, request, scope).await?;
@@ -31,20 +29,15 @@ impl Hands {
         let reading = read(body, limits.replicated_answer_max_bytes);
         // It has executed, whatever becomes of the rest of the answer.
         let body = tokio::time::timeout(patience, reading).await.unwrap_or_default();
-        let headers = head
-            .headers
-            .iter()
-            .map(|(name, value)| (name.to_string(), Bytes::copy_from_slice(value.as_bytes())))
-            .collect();
         Ok(AppAnswer {
             status: head.status.as_u16(),
-            headers,
+            headers: head.headers,
             body,
         })
     }
 
-    fn request(&self, order: Order) -> Result<Request<Body>, Failed> {
-        let not_sent = |reason: &dyn std::fmt::Display| Failed {
+    fn request(&self, order: AppRequest) -> Result<Request<Body>, NoAnswer> {
+        let not_sent = |reason: &dyn std::fmt::Display| NoAnswer {
             outcome: Outcome::NotExecuted,
             is_broken: false,
             problem: Problem::new(
@@ -53,10 +46,11 @@ impl Hands {
             ),
         };
         let body = match order.body {
-            Content::Inline(bytes) => Body::full(bytes),
-            Content::Spooled(payload) => {
-                let reader = self.core.spool.reader(&payload, 0);
-                spooled::body(reader.map_err(|error| not_sent(&error))?)
+            KeptBody::Inline(bytes) => Body::full(bytes),
+            KeptBody::Spooled { hash, bytes } => {
+                let hash = hash.into();
+                let reader = self.core.spool.reader(&PayloadRef { hash, bytes }, 0);
+                stream::body(reader.map_err(|error| not_sent(&error))?, None)
             }
         };
         let mut request = Request::builder()
@@ -92,9 +86,4 @@ async fn read(mut body: Body, max_bytes: usize) -> Bytes {
         }
     }
     bytes.freeze()
-}
-
-pub(super) fn header<'a>(answer: &'a AppAnswer, name: &str) -> Option<&'a str> {
-    let (_, value) = answer.headers.iter().find(|(found, _)| found == name)?;
-    std::str::from_utf8(value).ok()
 }

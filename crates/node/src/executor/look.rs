@@ -4,14 +4,14 @@ use cheops_glue::Sighting;
 use cheops_replica::{Found, LocalId, Record, Token};
 use tracing::debug;
 
-use super::{Hands, render::Order};
+use super::{Executor, render::AppRequest};
 use crate::caller::OnBehalf;
 
 /// Pages that one search reads; beyond that it has failed.
 const PAGES_MAX: usize = 1000;
 
-impl Hands {
-    pub(super) async fn look(&self, set: &Record, on_behalf: &OnBehalf, token: Token) -> Found {
+impl Executor {
+    pub(crate) async fn look(&self, set: &Record, on_behalf: &OnBehalf, token: Token) -> Found {
         let Some(key) = self.local_key(set, "") else {
             return Found::Unknown;
         };
@@ -20,9 +20,9 @@ impl Hands {
         let Some(mut search) = kind.marker_search(&key, &token.to_string()) else {
             return Found::Unknown;
         };
-        let _place = self.places.acquire().await;
+        let _place = self.slots.acquire().await;
         for _ in 0..PAGES_MAX {
-            let mut order = Order::get(search.path.clone());
+            let mut order = AppRequest::get(search.path.clone());
             if let Err(why) = self.speak(&mut order.headers, set, on_behalf).await {
                 debug!(set = %set.meta, why, "a replica cannot be searched for");
                 return Found::Unknown;

@@ -3,18 +3,24 @@
 use std::{borrow::Cow, io::Read as _};
 
 use bytes::Bytes;
-use cheops_replica::{self as replica, Attempt, Conditions, Execution, Form, LocalId, Recognise, Record};
+use cheops_replica::{
+    self as replica, Attempt, Conditions, Execution, Form, LocalId, Recast, Recognise, Record,
+};
 use cheops_store::{Payload, PayloadRef};
-use cheops_types::{Outcome, Problem, SiteName};
+use cheops_types::{KeptBody, Outcome, Problem, SiteName};
+use http::{
+    HeaderValue,
+    header::{CONTENT_TYPE, LOCATION},
+};
 use tokio::task::spawn_blocking;
 use tracing::{debug, warn};
 
 use super::{
-    Hands, call,
+    Executor,
     lawful::Asked,
     read::Access,
     recast,
-    render::{Content, Mark, Order, Render},
+    render::{AppRequest, Mark, Render},
     speak::Spoken,
 };
 use crate::{
@@ -42,30 +48,45 @@ pub(super) enum Unsent {
     Broken,
 }
 
+/// What came of an execution.
+pub(crate) struct Executed {
+    pub(crate) attempt: Attempt,
+    /// What an accepted write is recorded as instead.
+    pub(crate) recast: Option<Recast>,
+}
+
 /// The connection of an execution ended without an answer: it may have executed, and is not under way any more
 /// as far as anyone can tell.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Broken;
+pub(crate) struct Broken;
 
 /// The body of a request on its way, kept in the spool until it has ended.
 struct Kept {
-    content: Content,
+    content: KeptBody,
     _payload: Option<Payload>,
 }
 
-impl Hands {
-    pub(super) async fn execute(
+impl Executor {
+    pub(crate) async fn execute(
         &self,
         set: &Record,
         others: &[SiteName],
         stand_in: &OnBehalf,
         execution: Execution,
-    ) -> Result<Attempt, Broken> {
+    ) -> Result<Executed, Broken> {
         let caller = self.core.waiting.take_caller(execution.token);
         let core = &self.core;
         let is_believed = |by: &SiteName| *by == core.site || core.surroundings.believes(by);
         let on_behalf = OnBehalf::of(&execution, stand_in, is_believed);
-        let attempt = self.attempt(set, others, &on_behalf, &execution, caller.as_deref());
+        let mut recast = None;
+        let attempt = self.attempt(
+            set,
+            others,
+            &on_behalf,
+            &execution,
+            caller.as_deref(),
+            &mut recast,
+        );
         let attempt = match attempt.await {
             Err(Unsent::Broken) => return Err(Broken),
             attempt => self.attempt_or_not(set, &execution, caller.is_some(), attempt),
@@ -75,7 +96,7 @@ impl Hands {
             // If it was promised, the next attempt is its first.
             self.core.waiting.give_back(execution.token, caller);
         }
-        Ok(attempt)
+        Ok(Executed { attempt, recast })
     }
 
     /// What became of it, also where nothing was sent.
@@ -96,10 +117,10 @@ impl Hands {
                 warn!(set = %set.meta, problem = %problem.detail, "a request cannot be rendered");
                 let status = problem.status();
                 if has_caller {
-                    let content_type = Bytes::from_static(Problem::CONTENT_TYPE.as_bytes());
+                    let content_type = HeaderValue::from_static(Problem::CONTENT_TYPE);
                     let answer = AppAnswer {
                         status,
-                        headers: vec![("content-type".to_owned(), content_type)],
+                        headers: [(CONTENT_TYPE, content_type)].into_iter().collect(),
                         body: problem.to_bytes().into(),
                     };
                     self.core.waiting.put_answer(execution.token, answer);
@@ -116,6 +137,7 @@ impl Hands {
         on_behalf: &OnBehalf,
         execution: &Execution,
         caller: Option<&Caller>,
+        recast: &mut Option<Recast>,
     ) -> Result<Attempt, Unsent> {
         let mark = Mark {
             recognise: execution.recognise,
@@ -143,7 +165,7 @@ impl Hands {
         };
         let place = match caller {
             Some(_) => None,
-            None => self.places.acquire().await.ok(),
+            None => self.slots.acquire().await.ok(),
         };
         if caller.is_none() && self.core.calls.is_stopping() {
             return Err(Unsent::Later);
@@ -185,7 +207,7 @@ impl Hands {
         if caller.is_none() && self.meets_a_leaver(set, execution, &answer, access).await {
             return Ok(Attempt::NotSent);
         }
-        self.recast(set, execution, before, &answer, access).await;
+        *recast = self.recast(set, execution, before, &answer, access).await;
         let mut attempt = self.attempt_of(set, execution, &answer);
         if answer.status == 401 && caller.is_none() {
             self.unheard(&spoken).await;
@@ -199,7 +221,7 @@ impl Hands {
     }
 
     /// What another site recorded is sent only if the glue gives such a request for the set.
-    fn is_lawful(&self, set: &Record, form: &Form, order: &Order) -> Result<(), Unsent> {
+    fn is_lawful(&self, set: &Record, form: &Form, order: &AppRequest) -> Result<(), Unsent> {
         let own = own_id(form);
         let key = self.local_key(set, own).ok_or(Unsent::Later)?;
         let profile = self.core.surroundings.profile();
@@ -249,7 +271,8 @@ impl Hands {
             return answered(status, None);
         }
         let kind = profile.kind(&set.service, &set.kind);
-        let told = kind.id_in_answer(call::header(answer, "location"), &answer.body);
+        let location = answer.headers.get(LOCATION).and_then(|value| value.to_str().ok());
+        let told = kind.id_in_answer(location, &answer.body);
         let chosen = match execution.recognise {
             Recognise::ChosenId => Some(set.meta.as_str()),
             _ => set.name.as_deref(),
@@ -276,15 +299,15 @@ impl Hands {
         mark: Mark,
     ) -> Result<Kept, Unsent> {
         let inline = |bytes: Bytes| Kept {
-            content: Content::Inline(bytes),
+            content: KeptBody::Inline(bytes),
             _payload: None,
         };
         if let Some(conditional) = conditions.and_then(|conditions| conditions.body.as_deref()) {
             return Ok(inline(Bytes::copy_from_slice(conditional)));
         }
         let payload = match &request.body {
-            replica::Body::Inline(recorded) => return Ok(inline(Bytes::copy_from_slice(recorded))),
-            replica::Body::Spooled { hash, bytes } => PayloadRef {
+            KeptBody::Inline(recorded) => return Ok(inline(recorded.clone())),
+            KeptBody::Spooled { hash, bytes } => PayloadRef {
                 hash: (*hash).into(),
                 bytes: *bytes,
             },
@@ -307,7 +330,7 @@ impl Hands {
         let max_bytes = self.core.surroundings.limits().replicated_answer_max_bytes as u64;
         if !is_changed || payload.bytes > max_bytes {
             return Ok(Kept {
-                content: Content::Spooled(payload),
+                content: request.body.clone(),
                 _payload: Some(fetched),
             });
         }
@@ -328,16 +351,16 @@ impl Hands {
         &self,
         set: &Record,
         execution: &Execution,
-        content: Option<Content>,
+        content: Option<KeptBody>,
         caller: Option<&Caller>,
         mark: Mark,
         access: Access<'_>,
-    ) -> Result<Order, Unsent> {
+    ) -> Result<AppRequest, Unsent> {
         let form = &execution.form;
-        let content = content.unwrap_or_else(|| Content::Inline(Bytes::new()));
+        let content = content.unwrap_or(KeptBody::EMPTY);
         let join = match (form, &content) {
             // What a caller demands is between it and the application: it goes as it came.
-            (Form::Repeat { request, .. }, Content::Inline(body))
+            (Form::Repeat { request, .. }, KeptBody::Inline(body))
                 if caller.is_none() && execution.conditions.is_none() =>
             {
                 recast::join(&self.core.surroundings.profile(), set, request, body)
@@ -363,7 +386,7 @@ impl Hands {
                 record: set,
                 ids,
             };
-            if let (Some(join), Form::Repeat { request, local }, Content::Inline(body)) =
+            if let (Some(join), Form::Repeat { request, local }, KeptBody::Inline(body)) =
                 (join, form, &content)
             {
                 return render.join(join, request, body, local, &key, &current);

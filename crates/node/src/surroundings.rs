@@ -1,50 +1,10 @@
-//! What replication needs of its surroundings.
+//! What replication needs of the agent: its configuration, the clock and randomness.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::sync::Arc;
 
 use cheops_glue::Profile;
 use cheops_mesh::Identity;
-use cheops_net::Body;
-use cheops_types::{Limits, Outcome, Problem, ServiceName, SiteName, Slot};
-use http::{Request, Response};
-
-/// An answer that comes later, on the control runtime.
-pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
-
-/// No answer; `outcome` says whether the request may have executed.
-#[derive(Debug)]
-pub struct Failed {
-    pub outcome: Outcome,
-    /// The connection ended, instead of being silent.
-    pub is_broken: bool,
-    pub problem: Problem,
-}
-
-/// The services of this site.
-pub trait Application {
-    /// Sends one request in origin form. `scope` is what the service's own calls are under: inside a
-    /// replica's execution `&` means this site if it is listed, else the nearest one that is.
-    fn call<'a>(
-        &'a self,
-        service: &'a ServiceName,
-        request: Request<Body>,
-        scope: &'a str,
-    ) -> Later<'a, Result<Response<Body>, Failed>>;
-}
-
-/// The agents of the other sites.
-pub trait Peers {
-    /// Sends one request to a site's peer port. A long body or answer takes a connection of its own kind.
-    fn ask<'a>(
-        &'a self,
-        site: &'a SiteName,
-        request: Request<Body>,
-        is_long: bool,
-    ) -> Later<'a, Result<Response<Body>, Failed>>;
-
-    /// Whether the site answers heartbeats.
-    fn is_up(&self, site: &SiteName) -> bool;
-}
+use cheops_types::{Limits, ServiceName, SiteName, Slot};
 
 /// What this site may use of a service, whom it believes there, and whether others may use it.
 #[derive(Clone)]

@@ -7,7 +7,7 @@
 use cheops_glue::{Address, Doing, Effect, Profile};
 use cheops_replica::{Form, Record};
 
-use super::render::{Order, header};
+use super::render::{AppRequest, header};
 
 /// A request that is to be sent for a set, and what tells the resource here.
 pub(super) struct Asked<'a> {
@@ -20,7 +20,7 @@ pub(super) struct Asked<'a> {
 
 impl Asked<'_> {
     /// Says what is wrong with a request; nothing, if it may be sent.
-    pub(super) fn check(&self, order: &Order) -> Result<(), String> {
+    pub(super) fn check(&self, order: &AppRequest) -> Result<(), String> {
         let path = order.path.split(['?', '#']).next().unwrap_or_default();
         let is_create = matches!(self.form, Form::Create { .. } | Form::CreateFrom { .. });
         let is_about_it = if is_create {

@@ -8,13 +8,13 @@ use crate::operation_ref::{OperationRef, Which};
 /// Where a page of operations or conflicts ended: the set, the time and the operation, as text that says
 /// nothing to anybody else.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct PageEnd {
     pub(super) set: String,
     /// None: before all of the set's.
     pub(super) rank: Option<Rank>,
 }
 
-impl Place {
+impl PageEnd {
     pub(super) fn parse(text: Option<&str>) -> Result<Option<Self>, Problem> {
         text.map(|text| {
             text.parse()
@@ -38,7 +38,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for PageEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.rank {
             Some(Rank { time, id }) => write!(f, "{}.{}~{}:{id}", time.millis, time.count, self.set),
@@ -47,7 +47,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl FromStr for Place {
+impl FromStr for PageEnd {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -75,16 +75,16 @@ mod tests {
     #[test]
     fn a_place_comes_back() {
         for text in ["12.3~0b7c:site1.7.0.9", "~0b7c"] {
-            assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<PageEnd>().unwrap().to_string(), text);
         }
     }
 
     #[test]
     fn other_texts_are_refused() {
         for text in ["", "0b7c", "1~a:site1.7.0.9", "1.2~a", "1.2~a:site1"] {
-            let problem = Place::parse(Some(text)).unwrap_err();
+            let problem = PageEnd::parse(Some(text)).unwrap_err();
             assert_eq!(problem.code, Code::PageToken, "{text}");
         }
-        assert_eq!(Place::parse(None).unwrap(), None);
+        assert_eq!(PageEnd::parse(None).unwrap(), None);
     }
 }

@@ -5,11 +5,13 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use cheops_glue::{self as glue, Address, Changed, Effect, Ids, Kind, Own, Profile};
 use cheops_replica::{LocalId, Recognise, Record, Request, Token};
-use cheops_store::PayloadRef;
-use cheops_types::{Code, Problem};
+use cheops_types::{Code, KeptBody, Problem};
 
 use super::{ids::Filled, recast::Join};
-use crate::{secret::Headers, waiting::Caller};
+use crate::{
+    secret::{self, Headers},
+    waiting::Caller,
+};
 
 /// Set anew for every request, or true only for the connection that it came on.
 const NOT_REPEATED: [&str; 10] = [
@@ -26,29 +28,23 @@ const NOT_REPEATED: [&str; 10] = [
 ];
 
 /// A request for the application. Headers may be credentials: it is not printed.
-pub(super) struct Order {
-    pub(super) method: String,
-    pub(super) path: String,
-    pub(super) headers: Headers,
-    pub(super) body: Content,
+pub(crate) struct AppRequest {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) headers: Headers,
+    pub(crate) body: KeptBody,
 }
 
-impl Order {
+impl AppRequest {
     /// A read.
-    pub(super) fn get(path: String) -> Self {
+    pub(crate) fn get(path: String) -> Self {
         Self {
             method: "GET".to_owned(),
             path,
             headers: vec![json("accept")],
-            body: Content::Inline(Bytes::new()),
+            body: KeptBody::EMPTY,
         }
     }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Content {
-    Inline(Bytes),
-    Spooled(PayloadRef),
 }
 
 /// How the application recognises a request that it has seen.
@@ -77,10 +73,10 @@ impl Render<'_> {
     pub(super) fn create(
         &self,
         request: &Request,
-        body: Content,
+        body: KeptBody,
         caller: Option<&Caller>,
         mark: Mark,
-    ) -> Result<Order, Problem> {
+    ) -> Result<AppRequest, Problem> {
         let service = &self.record.service;
         let path = self.profile.map_path(service, &request.path, Own::Keep, self.ids);
         let address = self.address(&request.path);
@@ -93,11 +89,11 @@ impl Render<'_> {
     pub(super) fn repeat(
         &self,
         request: &Request,
-        body: Content,
+        body: KeptBody,
         local: &LocalId,
         caller: Option<&Caller>,
         mark: Mark,
-    ) -> Result<Order, Problem> {
+    ) -> Result<AppRequest, Problem> {
         let ids = self.filled(local);
         let path = self
             .profile
@@ -109,16 +105,16 @@ impl Render<'_> {
     }
 
     /// A create that makes a replica like another one. `key` has the parents' ids here.
-    pub(super) fn create_from(&self, key: &str, state: &[u8], mark: Mark) -> Result<Order, Problem> {
+    pub(super) fn create_from(&self, key: &str, state: &[u8], mark: Mark) -> Result<AppRequest, Problem> {
         let kind = self.kind();
         let state = self.map_state(&kind.collection_path(key), state)?;
         let rendered = kind.create_from(key, &state);
         let mut order = of_rendered(rendered);
-        if let (Some(name), Content::Inline(body)) = (&self.record.name, &order.body) {
+        if let (Some(name), KeptBody::Inline(body)) = (&self.record.name, &order.body) {
             let named = kind
                 .with_id(body, name)
                 .map_err(|error| self.unreadable(&error))?;
-            order.body = Content::Inline(named.into());
+            order.body = KeptBody::Inline(named.into());
         }
         order.body = self.marked(order.body, mark)?;
         self.add_key(&mut order.headers, &[], mark);
@@ -131,7 +127,7 @@ impl Render<'_> {
         key: &str,
         state: &[u8],
         current: &[u8],
-    ) -> Result<Option<Order>, Problem> {
+    ) -> Result<Option<AppRequest>, Problem> {
         let kind = self.kind();
         let state = self.map_state(&kind.item_path(key), state)?;
         self.changed(kind.overwrite_from(key, &state, current))
@@ -146,7 +142,7 @@ impl Render<'_> {
         local: &LocalId,
         key: &str,
         current: &[u8],
-    ) -> Result<Option<Order>, Problem> {
+    ) -> Result<Option<AppRequest>, Problem> {
         let kind = self.kind();
         let ids = self.filled(local);
         let address = self.address(&request.path);
@@ -166,14 +162,14 @@ impl Render<'_> {
     pub(super) fn remake(
         &self,
         request: &Request,
-        body: &Content,
+        body: &KeptBody,
         local: &LocalId,
         key: &str,
         current: &[u8],
-    ) -> Result<Option<Order>, Problem> {
+    ) -> Result<Option<AppRequest>, Problem> {
         match body {
-            Content::Inline(body) => self.join(Join::Replace, request, body, local, key, current),
-            Content::Spooled(_) => Err(self.unreadable(&"it is too long to be set over another one")),
+            KeptBody::Inline(body) => self.join(Join::Replace, request, body, local, key, current),
+            KeptBody::Spooled { .. } => Err(self.unreadable(&"it is too long to be set over another one")),
         }
     }
 
@@ -185,7 +181,7 @@ impl Render<'_> {
         }
     }
 
-    fn changed(&self, changed: Result<Changed, glue::NotJson>) -> Result<Option<Order>, Problem> {
+    fn changed(&self, changed: Result<Changed, glue::NotJson>) -> Result<Option<AppRequest>, Problem> {
         match changed.map_err(|error| self.unreadable(&error))? {
             Changed::Request(rendered) => Ok(Some(of_rendered(rendered))),
             Changed::Nothing => Ok(None),
@@ -193,12 +189,12 @@ impl Render<'_> {
     }
 
     /// A delete that nobody asked for.
-    pub(super) fn delete(&self, key: &str) -> Order {
-        Order {
+    pub(super) fn delete(&self, key: &str) -> AppRequest {
+        AppRequest {
             method: "DELETE".to_owned(),
             path: self.kind().item_path(key),
             headers: Vec::new(),
-            body: Content::Inline(Bytes::new()),
+            body: KeptBody::EMPTY,
         }
     }
 
@@ -223,15 +219,15 @@ impl Render<'_> {
         &self,
         address: Option<&Address<'_>>,
         request: &Request,
-        body: Content,
+        body: KeptBody,
         own: Own<'_>,
         ids: &dyn Ids,
-    ) -> Result<Content, Problem> {
-        let (Some(address), Content::Inline(bytes)) = (address, &body) else {
+    ) -> Result<KeptBody, Problem> {
+        let (Some(address), KeptBody::Inline(bytes)) = (address, &body) else {
             return Ok(body);
         };
         match address.map_body(bytes, own, ids) {
-            Ok(Cow::Owned(mapped)) => Ok(Content::Inline(mapped.into())),
+            Ok(Cow::Owned(mapped)) => Ok(KeptBody::Inline(mapped.into())),
             Err(error) if must_read(address, request) => Err(self.unreadable(&error)),
             // Nothing to change, or a body of another kind, with no ids that anyone could know of.
             Ok(Cow::Borrowed(_)) | Err(_) => Ok(body),
@@ -248,21 +244,21 @@ impl Render<'_> {
     }
 
     /// The body of a create with what it is recognised by.
-    fn marked(&self, body: Content, mark: Mark) -> Result<Content, Problem> {
+    fn marked(&self, body: KeptBody, mark: Mark) -> Result<KeptBody, Problem> {
         let kind = self.kind();
         let marked = match (mark.recognise, &body) {
             (Recognise::Nothing | Recognise::Key, _) => return Ok(body),
             // What is in the spool was found too long to be changed.
-            (_, Content::Spooled(_)) => Err("it is too long".to_owned()),
-            (Recognise::Marker, Content::Inline(bytes)) => kind
+            (_, KeptBody::Spooled { .. }) => Err("it is too long".to_owned()),
+            (Recognise::Marker, KeptBody::Inline(bytes)) => kind
                 .with_marker(bytes, &mark.token.to_string())
                 .map_err(|error| error.to_string()),
-            (Recognise::ChosenId, Content::Inline(bytes)) => kind
+            (Recognise::ChosenId, KeptBody::Inline(bytes)) => kind
                 .with_id(bytes, self.record.meta.as_str())
                 .map_err(|error| error.to_string()),
         };
         marked
-            .map(|bytes| Content::Inline(bytes.into()))
+            .map(|bytes| KeptBody::Inline(bytes.into()))
             .map_err(|reason| self.unreadable(&reason))
     }
 
@@ -270,10 +266,10 @@ impl Render<'_> {
         &self,
         request: &Request,
         path: String,
-        body: Content,
+        body: KeptBody,
         caller: Option<&Caller>,
         mark: Mark,
-    ) -> Order {
+    ) -> AppRequest {
         let recorded = request.headers.iter().map(|(name, value)| {
             (
                 name.to_ascii_lowercase(),
@@ -281,16 +277,12 @@ impl Render<'_> {
             )
         });
         let mut headers: Headers = match caller {
-            Some(caller) => caller
-                .headers
-                .iter()
-                .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()))
-                .collect(),
+            Some(caller) => secret::listed(&caller.headers, |_| true),
             None => recorded.collect(),
         };
         headers.retain(|(name, _)| !NOT_REPEATED.contains(&name.as_str()));
         self.add_key(&mut headers, &request.headers, mark);
-        Order {
+        AppRequest {
             method: request.method.clone(),
             path,
             headers,
@@ -348,15 +340,15 @@ pub(super) fn header<'h>(headers: &'h Headers, name: &str) -> Option<&'h str> {
     std::str::from_utf8(value).ok()
 }
 
-fn of_rendered(rendered: glue::Rendered) -> Order {
-    Order {
+fn of_rendered(rendered: glue::Rendered) -> AppRequest {
+    AppRequest {
         method: rendered.method,
         path: rendered.path,
         headers: vec![
             ("content-type".to_owned(), Bytes::from(rendered.content_type)),
             json("accept"),
         ],
-        body: Content::Inline(rendered.body.into()),
+        body: KeptBody::Inline(rendered.body.into()),
     }
 }
 

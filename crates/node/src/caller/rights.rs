@@ -3,16 +3,17 @@
 use bytes::Bytes;
 use cheops_glue::{CallerRules, Impersonate, Kind, Profile};
 use cheops_replica::Record;
+use http::HeaderMap;
 
 use super::{OnBehalf, Vouched};
 use crate::{
     core::Core,
-    ports::Access,
     secret::{self, Headers, Opened},
+    surroundings::Access,
 };
 
 /// What is sent, beside what the request itself says.
-pub(crate) enum Voice {
+pub(crate) enum Rights {
     /// The site's own credential, in a caller's name.
     InName(Headers),
     /// The credential that came with the operation, or none where none came.
@@ -26,7 +27,7 @@ pub(crate) enum Voice {
 }
 
 /// How to ask the application about a set.
-pub(crate) fn voice(core: &Core, profile: &Profile, set: &Record, on_behalf: &OnBehalf) -> Voice {
+pub(crate) fn rights(core: &Core, profile: &Profile, set: &Record, on_behalf: &OnBehalf) -> Rights {
     let kind = profile.kind(&set.service, &set.kind);
     let rules = profile.caller(&set.service);
     // One that cannot be opened any more is the same as none: the application will say so.
@@ -45,13 +46,13 @@ pub(crate) fn voice(core: &Core, profile: &Profile, set: &Record, on_behalf: &On
             let access = core.surroundings.access(&set.service);
             match may_speak(core, rules, &access, set, vouched) {
                 Ok(credential) => {
-                    return Voice::InName(in_name(rules, impersonate, &credential, vouched));
+                    return Rights::InName(in_name(rules, impersonate, &credential, vouched));
                 }
                 // Nor with that caller's own credential, which was left here for something else.
                 Err(why)
                     if on_behalf.is_borrowed && rules.unvouched(&vouched.caller, &access.vouch).is_some() =>
                 {
-                    return Voice::Nobody(why);
+                    return Rights::Nobody(why);
                 }
                 Err(why) => Some(why),
             }
@@ -59,9 +60,9 @@ pub(crate) fn voice(core: &Core, profile: &Profile, set: &Record, on_behalf: &On
         _ => None,
     };
     match (opened, why) {
-        (None, Some(why)) => Voice::Nobody(why),
-        (opened, why) => Voice::Own {
-            headers: opened.map_or_else(Headers::new, |opened| own(&kind, rules, opened.headers)),
+        (None, Some(why)) => Rights::Nobody(why),
+        (opened, why) => Rights::Own {
+            headers: opened.map_or_else(Headers::new, |opened| own(&kind, rules, &opened.headers)),
             why,
         },
     }
@@ -73,10 +74,7 @@ fn named(rules: &CallerRules) -> Option<(&CallerRules, &Impersonate)> {
 
 /// Whether a credential was sent to speak in another's name.
 fn names_another(impersonate: &Impersonate, opened: Option<&Opened>) -> bool {
-    let headers = opened.map_or(&[][..], |opened| &opened.headers);
-    headers
-        .iter()
-        .any(|(name, _)| impersonate.has(&name.to_ascii_lowercase()))
+    opened.is_some_and(|opened| opened.headers.keys().any(|name| impersonate.has(name.as_str())))
 }
 
 /// The site's own credential, if it may be used for this caller; else what stands against it.
@@ -131,18 +129,14 @@ fn in_name(rules: &CallerRules, impersonate: &Impersonate, credential: &str, vou
 
 /// What another site calls a credential is one here only if the glue says so: a header that the application
 /// believes an agent about is none.
-fn own(kind: &Kind, rules: Option<&CallerRules>, headers: Headers) -> Headers {
+fn own(kind: &Kind, rules: Option<&CallerRules>, headers: &HeaderMap) -> Headers {
     let is_own = |name: &str| {
         let speaks = rules.and_then(|rules| rules.impersonate.as_ref());
         let is_listed = kind.credential_headers().iter().any(|listed| listed == name);
         (is_listed || speaks.is_some_and(|names| names.has(name)))
             && !rules.is_some_and(|rules| rules.is_stripped(name))
     };
-    headers
-        .into_iter()
-        .map(|(name, value)| (name.to_ascii_lowercase(), value))
-        .filter(|(name, _)| is_own(name))
-        .collect()
+    secret::listed(headers, is_own)
 }
 
 /// Takes from a recorded request what another site put there and the glue does not list: who asks is said by

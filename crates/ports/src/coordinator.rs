@@ -1,18 +1,19 @@
 //! What the data plane asks of replication.
 
-use std::{future::Future, io, pin::Pin, sync::Arc};
+use std::{future::Future, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
-use cheops_types::{Outcome, Problem, ServiceName, Share, SiteName, Span, SpanForm, Visit};
-
-use crate::Target;
+use cheops_net::Body;
+use cheops_plan::{Known, Target};
+use cheops_types::{KeptBody, NameRequest, NameVerdict, Outcome, Problem, ServiceName, SiteName, Visit};
+use http::{Request, Response};
 
 /// An answer that comes later, on any thread.
 pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Replication at this site.
 ///
-/// A request that concerns no replica set never gets here: [`crate::Presence`] says so first.
+/// A request that concerns no replica set never gets here: [`cheops_plan::Presence`] says so first.
 pub trait Coordinator: Send + Sync {
     /// The life of this site's store, for heartbeats: peers bring a site in again when it begins a new one.
     fn incarnation(&self) -> u64;
@@ -31,54 +32,18 @@ pub trait Coordinator: Send + Sync {
     /// How an operation stands, as JSON; none when it is not known here.
     fn operation(&self, id: &str) -> Result<Option<Bytes>, Problem>;
 
+    /// The body of a write that another site is to take over, once more.
+    fn again(&self, body: KeptBody) -> Result<Body, Problem>;
+
+    /// What this site, as the prime site of a container, says about a name.
+    fn name(&self, request: NameRequest) -> Pending<Result<NameVerdict, Problem>>;
+
     /// Something that the agent of another site sends or asks. `path` is what follows
     /// [`cheops_types::headers::PEER_REPLICATION_PATH`].
     fn receive(&self, from: &SiteName, path: &str, body: Bytes) -> Pending<Result<Bytes, Problem>>;
 
     /// A payload that the agent of another site fetches, from `offset` on.
-    fn payload(&self, from: &SiteName, hash: &str, offset: u64) -> Result<Box<dyn Chunks>, Problem>;
-}
-
-/// A replica set as the data plane sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
-    /// Names the set at all its sites.
-    pub meta: Arc<str>,
-    /// The id that callers see: the meta-id, or the name where the client chose it.
-    pub shown: Arc<str>,
-    /// The id of this site's replica; none while there is none.
-    pub local: Option<Arc<str>>,
-    pub sites: Vec<SiteName>,
-    pub standing: Standing,
-    /// How it spans its sites; none: a replica at each.
-    pub span: Option<Arc<Span>>,
-    /// How counts in it are divided.
-    pub shares: Arc<[Share]>,
-}
-
-impl Known {
-    /// The sites of a container that spans them, the prime site first; none for anything else.
-    pub fn extents(&self) -> Option<Vec<SiteName>> {
-        let span = self.span.as_ref()?;
-        (span.form == SpanForm::Container).then(|| span.ordered(&self.sites))
-    }
-
-    /// Whether counts in it are divided among its sites.
-    pub fn is_divided(&self) -> bool {
-        self.span
-            .as_ref()
-            .is_some_and(|span| span.form == SpanForm::Divided)
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// This site takes part.
-    Member,
-    /// The resource was deleted.
-    Deleted,
-    /// This site is no longer part of the set.
-    Out,
+    fn payload(&self, from: &SiteName, hash: &str, offset: u64) -> Result<Body, Problem>;
 }
 
 /// A write to a replica set.
@@ -87,21 +52,11 @@ pub struct Write {
     pub service: ServiceName,
     pub kind: String,
     pub target: Target,
-    pub method: String,
-    /// Path and query, as the caller wrote them.
-    pub path: String,
-    /// Clean of everything that concerns one connection only.
-    pub headers: Vec<(String, Bytes)>,
-    pub body: WriteBody,
+    /// As the caller sent it, clean of everything that concerns one connection only.
+    pub request: Request<KeptBody>,
     /// The whole scope, in canonical form; empty when the request has none.
     pub scope: String,
     pub prefer: Prefer,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WriteBody {
-    Inline(Bytes),
-    Spooled { hash: [u8; 32], bytes: u64 },
 }
 
 /// How far a caller wants to wait (RFC 7240).
@@ -121,12 +76,7 @@ pub struct Prefer {
 #[derive(Debug)]
 pub enum Reply {
     /// The application's answer, with its own ids. For `respond-async` a 202 without a body.
-    Answered {
-        status: u16,
-        headers: Vec<(String, Bytes)>,
-        body: Bytes,
-        told: Told,
-    },
+    Answered { response: Response<Bytes>, told: Told },
     /// Nothing executed here.
     Elsewhere(Elsewhere),
     /// No answer of the application; `outcome` says whether it may have executed.
@@ -163,13 +113,5 @@ pub trait Spooling: Send {
     fn write(&mut self, data: &[u8]) -> Result<(), Problem>;
 
     /// Makes it durable.
-    fn finish(self: Box<Self>) -> Pending<Result<WriteBody, Problem>>;
-}
-
-/// A payload, piece by piece.
-pub trait Chunks: Send {
-    /// The length of all that follows.
-    fn remaining(&self) -> u64;
-
-    fn next(&mut self) -> io::Result<Option<Bytes>>;
+    fn finish(self: Box<Self>) -> Pending<Result<KeptBody, Problem>>;
 }

@@ -10,9 +10,9 @@ use anyhow::Result;
 use crate::{command, repo::Repo};
 
 /// What is run, and about how long it takes on two cores.
-const STEPS: [(&str, &[&str]); 5] = [
+const STEPS: [(&str, &[&str]); 6] = [
     ("35 min", &["sim", "--schedules", "1000000", "--keep-going"]),
-    ("45 min", &["mutants"]),
+    ("30 min", &["mutants"]),
     (
         "60 min",
         &[
@@ -27,6 +27,7 @@ const STEPS: [(&str, &[&str]); 5] = [
     ),
     ("12 min", &["converge", "--seconds", "600"]),
     ("3 min", &["torture", "--kills", "200"]),
+    ("10 min", &["bench", "scoped", "--seconds", "600"]),
 ];
 
 #[derive(clap::Args)]

@@ -331,15 +331,16 @@ impl<H: Handler> Acceptor<H> {
                 forced_end = Some(self.clock.deadline(self.options.drain_timeout_ms));
                 http.as_mut().graceful_shutdown();
             }
+            // Whose turn it is not still ends when it has to.
             let polled = match &mut share {
                 None => {
                     self.shares.see_client();
                     http.as_mut().poll(cx)
                 }
-                Some(share) => {
-                    std::task::ready!(share.poll_turn(cx));
-                    share.run(|| http.as_mut().poll(cx))
-                }
+                Some(share) => match share.poll_turn(cx) {
+                    Poll::Ready(()) => share.run(|| http.as_mut().poll(cx)),
+                    Poll::Pending => Poll::Pending,
+                },
             };
             if let Poll::Ready(result) = polled {
                 if let Err(error) = result {

@@ -35,8 +35,9 @@ impl Pieces {
             return self.last.freeze();
         }
         let mut whole = Vec::with_capacity(self.bytes());
-        for piece in &self.full {
-            whole.extend_from_slice(piece);
+        // Each piece goes when it is copied.
+        for piece in self.full {
+            whole.extend_from_slice(&piece);
         }
         whole.extend_from_slice(&self.last);
         whole.into()

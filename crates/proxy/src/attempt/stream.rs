@@ -36,7 +36,10 @@ pub(super) async fn read(core: &Core, mut body: Body) -> Result<Read, Code> {
         let before = pieces.bytes();
         let reading = fill(core, &mut body, &mut pieces, &mut counting, &mut held);
         match core.clock.timeout(LOOK_MS, reading).await {
-            Ok(Ok(())) => return Ok(Read::Whole(core.join(pieces).await?, held)),
+            Ok(Ok(())) => {
+                let (whole, held) = core.join(pieces, held).await?;
+                return Ok(Read::Whole(whole, held));
+            }
             Ok(Err(code)) => return Err(code),
             Err(_) => looks += 1,
         }
@@ -52,7 +55,7 @@ pub(super) async fn read(core: &Core, mut body: Body) -> Result<Read, Code> {
             Documents::More => true,
         };
         if is_stream {
-            let front = Some((core.join(pieces).await?, held));
+            let front = Some(core.join(pieces, held).await?);
             return Ok(Read::Stream(Body::other(Fronted { front, rest: body })));
         }
         if still_looks * LOOK_MS >= limits.peer_timeout_ms {

@@ -21,12 +21,12 @@ impl Core {
             Limit::PeerTimeout.hit();
             Err(Code::PeerTimeout)
         })?;
-        Ok((self.join(pieces).await?, held))
+        self.join(pieces, held).await
     }
 
-    /// What has come, in one piece.
-    pub(crate) async fn join(&self, pieces: Pieces) -> Result<Bytes, Code> {
-        self.work(pieces.bytes(), move || pieces.join()).await
+    /// What has come, in one piece. It counts also while it waits to be joined, whoever still wants it.
+    pub(crate) async fn join(&self, pieces: Pieces, held: Lease) -> Result<(Bytes, Lease), Code> {
+        self.work(pieces.bytes(), move || (pieces.join(), held)).await
     }
 
     async fn read(&self, mut body: Body) -> Result<(Pieces, Lease), Code> {

@@ -60,8 +60,8 @@ async fn receive(
         return Err(Problem::new(Code::BadRequest, detail));
     };
     // It is in memory until the engine has taken it.
-    let (pieces, _lease) = read?;
-    let message = join(core, pieces).await?;
+    let (pieces, lease) = read?;
+    let (message, _lease) = join(core, pieces, lease).await?;
     let answer = coordinator.receive(peer, what, message).await?;
     let mut response = Response::new(Body::full(answer));
     if response.body().is_end_stream() {
@@ -104,11 +104,15 @@ async fn read(core: &Core, peer: &SiteName, mut body: Body) -> Result<(Pieces, M
     Ok((pieces, lease))
 }
 
-/// A message in one piece. A long one is joined beside the cores.
-async fn join(core: &Core, pieces: Pieces) -> Result<Bytes, Problem> {
-    core.join(pieces).await.map_err(|_| {
+/// A message in one piece. A long one is joined beside the core, on a thread that no client's long lists can keep busy.
+async fn join(core: &Core, pieces: Pieces, lease: MessageLease) -> Result<(Bytes, MessageLease), Problem> {
+    if pieces.bytes() <= core.limits().work_inline_max_bytes {
+        return Ok((pieces.join(), lease));
+    }
+    let joined = tokio::task::spawn_blocking(move || (pieces.join(), lease)).await;
+    joined.map_err(|_| {
         let here = &core.world.site;
-        let detail = format!("site `{here}` has too much to read: send this message again");
+        let detail = format!("site `{here}` could not read the message: send it again");
         Problem::new(Code::StoreBusy, detail).at(here)
     })
 }

@@ -182,7 +182,9 @@ fn play_all(args: &Args) -> (Summary, Vec<Failure>) {
                     Ok(summary) => total.add(summary),
                     Err(failure) => failures.push(failure),
                 }
-                progress.tell(total.schedules + failures.len() as u64, failures.len());
+                let played = total.schedules + failures.len() as u64;
+                let is_news = |failure: &&Failure| known_why(args, failure.seed).is_none();
+                progress.tell(played, failures.iter().filter(is_news).count());
             }
         }
     };

@@ -64,6 +64,18 @@ fn what_a_state_includes_is_not_executed_again_on_top_of_it() {
     assert_eq!(lab.set("b").done(), lab.set("a").done());
 }
 
+/// By it, a site that lost its store knows what it has made of the same state before.
+#[test]
+fn what_is_made_of_a_state_has_the_token_of_its_create() {
+    let mut lab = Lab::created(&["a", "b"]);
+    let create = lab.executed[0].token;
+    let before = lab.executed.len();
+    let asked = loses_its_store(&mut lab, "b", "a");
+    lab.settle_at("a", asked);
+    let tokens: Vec<_> = lab.executed[before..].iter().map(|it| it.token).collect();
+    assert_eq!(tokens, [create]);
+}
+
 #[test]
 fn what_an_earlier_life_asked_for_last_is_found_when_it_takes_effect_late() {
     let mut lab = Lab::created(&["a", "b"]);

@@ -20,11 +20,12 @@ use std::{
     time::Instant,
 };
 
+use cheops_scope::Loc;
 use cheops_types::{Limit, Limits, ServiceName, Visit};
 use tokio::sync::Notify;
 
 use crate::KeyMaker;
-use credentials::{Began, Credentials};
+use credentials::{Begins, Credentials, Ended, Place};
 pub(crate) use held::Owner;
 pub use saved::{InvalidSaved, SavedScope};
 use scopes::{Entering, Known, Scopes};
@@ -49,10 +50,16 @@ pub(crate) struct About<'a> {
     pub(crate) is_read: bool,
 }
 
-/// What became of the request that begins a workflow.
+/// A workflow that began with a credential, while its first request is under way. It must be ended.
+pub(crate) struct WithCredential {
+    place: held::InUse<Place>,
+    key: u128,
+    is_read: bool,
+}
+
+/// What became of the request that began a workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Happened {
-    Begins,
     /// It is answered.
     Ends,
     /// It is answered, and the service goes on.
@@ -237,35 +244,42 @@ impl Correlation {
 
     // === by credential ===
 
-    /// Notes that a workflow began with a credential, for calls to `service` that are about it.
-    pub(crate) fn note_credential(
+    /// Notes that a workflow begins with a credential, for calls to `about.service` that are about it; `None` when there
+    /// is no room. `loc` is where the workflow's scope says that the service is.
+    pub(crate) fn begin_with_credential(
         &self,
         about: About<'_>,
+        loc: &Loc,
         workflow: &Workflow,
         owner: Owner,
         limits: &Limits,
-        happened: Happened,
-    ) {
-        let fingerprint = self.keys.credential(about.credential);
-        let lasts_s = match happened {
-            Happened::NotExecuted => {
-                self.credentials.take_back(about.service, fingerprint, workflow);
-                return;
-            }
-            Happened::GoesOn => limits.correlation_async_idle_s,
-            Happened::Begins | Happened::Ends if about.is_read => limits.correlation_credential_read_s,
-            Happened::Begins | Happened::Ends => limits.correlation_credential_s,
-        };
-        let began = Began {
+    ) -> Option<WithCredential> {
+        let place = self.credentials.begin(Begins {
             service: about.service,
-            fingerprint,
-            workflow,
+            loc,
+            fingerprint: self.keys.credential(about.credential),
+            key: workflow.key,
             owner,
             now_ms: self.now_ms(),
-            lasts_ms: lasts_s.saturating_mul(1000),
             max_bytes: limits.correlation_credentials_max_bytes,
+        })?;
+        Some(WithCredential {
+            place,
+            key: workflow.key,
+            is_read: about.is_read,
+        })
+    }
+
+    /// The request that began the workflow ended.
+    pub(crate) fn end_with_credential(&self, with: WithCredential, happened: Happened, limits: &Limits) {
+        let lasts_s = match happened {
+            Happened::GoesOn => limits.correlation_async_idle_s,
+            _ if with.is_read => limits.correlation_credential_read_s,
+            _ => limits.correlation_credential_s,
         };
-        self.credentials.note(began, happened != Happened::Begins);
+        let until_ms = self.now_ms().saturating_add(lasts_s.saturating_mul(1000));
+        self.credentials
+            .end(with.place, with.key, Ended { happened, until_ms });
     }
 
     /// The workflows that began with a credential and whose scopes say where `service` is: for each place, the

@@ -144,8 +144,8 @@ limits! {
     /// How long the scope of a workflow that goes on after a 202 is kept after its last use, whatever else comes.
     correlation_async_idle_s / CorrelationAsyncIdle: u64 = 3600, "503 correlation_lost for a later call, once other scopes took its place";
     /// What the places of services by their callers' credentials may take in memory; one address's, a quarter of it.
-    correlation_credentials_max_bytes / CorrelationCredentials: usize = 2 * 1024 * 1024, "none: the caller's least recently used credential is forgotten, and calls about it are local";
-    /// How long a call about a credential follows the last write that began with it.
+    correlation_credentials_max_bytes / CorrelationCredentials: usize = 2 * 1024 * 1024, "none: the caller's least recently used credential is forgotten, and calls about it are local; 503 correlation_full when all of them are in use";
+    /// How long a call about a credential follows the last write that began with it, counted from that one's end.
     correlation_credential_s / CorrelationCredential: u64 = 300, "none: the call is local";
     /// The same after a read.
     correlation_credential_read_s / CorrelationCredentialRead: u64 = 30, "none: the call is local";

@@ -12,8 +12,8 @@ use cheops_scope::{Entry, Loc, Scope};
 use cheops_types::{Limit, ServiceName};
 
 use super::{
-    Carried, Workflow,
-    held::{Held, Owner},
+    Carried, Happened, Workflow,
+    held::{Held, InUse, Owner},
     ledger::{Ledger, Room},
     lock,
 };
@@ -43,32 +43,43 @@ struct Begun {
 
 /// One service's place in the scopes of workflows with one credential.
 #[derive(Debug)]
-struct Place {
+pub(super) struct Place {
     service: ServiceName,
     fingerprint: u128,
     /// A scope that says this place and nothing else.
     carried: Arc<Carried>,
-    last: Mutex<Last>,
+    keys: Mutex<Keys>,
+    /// Until when it counts, once no request that began with it is under way.
     expires_ms: AtomicU64,
 }
 
-/// The workflow that began last, and how many did.
-#[derive(Debug, Clone, Copy)]
-struct Last {
-    key: u128,
-    begun: u64,
+/// The workflows that began with the place.
+#[derive(Debug, Default)]
+struct Keys {
+    /// Those whose first request is under way, in the order in which they began.
+    under_way: Vec<u128>,
+    /// Of the others, the one whose first request ended last.
+    ended: Option<u128>,
 }
 
-/// That a workflow began, and how long that counts.
+/// That a workflow begins.
 #[derive(Clone, Copy)]
-pub(super) struct Began<'a> {
+pub(super) struct Begins<'a> {
     pub(super) service: &'a ServiceName,
+    pub(super) loc: &'a Loc,
     pub(super) fingerprint: u128,
-    pub(super) workflow: &'a Workflow,
+    pub(super) key: u128,
     pub(super) owner: Owner,
     pub(super) now_ms: u64,
-    pub(super) lasts_ms: u64,
     pub(super) max_bytes: usize,
+}
+
+/// How the request ended that began a workflow.
+#[derive(Clone, Copy)]
+pub(super) struct Ended {
+    pub(super) happened: Happened,
+    /// Until when calls about its credential may come.
+    pub(super) until_ms: u64,
 }
 
 impl Credentials {
@@ -76,57 +87,48 @@ impl Credentials {
         self.len.load(Relaxed) == 0
     }
 
-    /// Notes the beginning, or that it counts for longer.
-    pub(super) fn note(&self, began: Began<'_>, is_again: bool) {
-        let scope = &began.workflow.carried.scope;
-        let Some(loc) = scope.loc_of(began.service) else {
-            return;
-        };
-        let expires_ms = began.now_ms.saturating_add(began.lasts_ms);
+    /// Notes that a workflow begins. Its place neither expires nor leaves before it is told that the workflow's first
+    /// request ended. None when there is no room.
+    pub(super) fn begin(&self, begins: Begins<'_>) -> Option<InUse<Place>> {
         let begun = &mut *lock(&self.begun);
         begun.clock += 1;
-        let known = begun.find(began.service, began.fingerprint, loc).cloned();
-        if let Some(held) = &known {
-            if !is_again {
-                let mut last = lock(&held.value.last);
-                last.key = began.workflow.key;
-                last.begun += 1;
+        let known = begun
+            .find(begins.service, begins.fingerprint, begins.loc)
+            .cloned();
+        let held = match known {
+            Some(held) => {
+                held.touch(begun.clock);
+                if !held.is_of(begins.owner) {
+                    begun.ledger.share(&held, begins.owner, begun.clock);
+                }
+                held
             }
-            held.value.expires_ms.fetch_max(expires_ms, Relaxed);
-            held.touch(begun.clock);
-            if !held.is_of(began.owner) {
-                begun.ledger.share(held, began.owner, begun.clock);
-            }
-            return;
-        }
-        let place = Place {
-            service: began.service.clone(),
-            fingerprint: began.fingerprint,
-            carried: Carried::new(Scope::Full(vec![Entry::new(began.service.clone(), loc.clone())])),
-            last: Mutex::new(Last {
-                key: began.workflow.key,
-                begun: 1,
-            }),
-            expires_ms: AtomicU64::new(expires_ms),
+            None => begun.enter(begins)?,
         };
-        begun.enter(place, began);
         self.len.store(begun.ledger.len(), Relaxed);
+        lock(&held.value.keys).under_way.push(begins.key);
+        held.take()
     }
 
-    /// A workflow has not begun after all: no service has seen it.
-    pub(super) fn take_back(&self, service: &ServiceName, fingerprint: u128, workflow: &Workflow) {
-        let Some(loc) = workflow.carried.scope.loc_of(service) else {
-            return;
-        };
+    /// The first request of a workflow ended. A place that no service has seen is forgotten.
+    pub(super) fn end(&self, place: InUse<Place>, key: u128, ended: Ended) {
         let begun = &mut *lock(&self.begun);
-        let Some(place) = begun.find(service, fingerprint, loc).cloned() else {
-            return;
+        let held = place.clone();
+        drop(place);
+        let is_seen = {
+            let mut keys = lock(&held.value.keys);
+            keys.under_way.retain(|other| *other != key);
+            if ended.happened != Happened::NotExecuted {
+                keys.ended = Some(key);
+                held.value.expires_ms.fetch_max(ended.until_ms, Relaxed);
+            }
+            keys.latest().is_some()
         };
-        let mut last = lock(&place.value.last);
-        last.begun -= 1;
-        if last.begun == 0 {
-            begun.ledger.leave(&place);
-            begun.forget(&place);
+        if ended.happened == Happened::GoesOn {
+            held.keep(ended.until_ms);
+        }
+        if !is_seen {
+            begun.leave(&held);
             self.len.store(begun.ledger.len(), Relaxed);
         }
     }
@@ -138,12 +140,14 @@ impl Credentials {
         let current = places
             .into_iter()
             .flatten()
-            .filter(|place| place.value.expires_ms.load(Relaxed) > now_ms);
+            .filter(|place| !is_over(place, now_ms));
         current
-            .map(|place| Workflow {
-                key: lock(&place.value.last).key,
-                carried: place.value.carried.clone(),
-                known: None,
+            .filter_map(|place| {
+                Some(Workflow {
+                    key: lock(&place.value.keys).latest()?,
+                    carried: place.value.carried.clone(),
+                    known: None,
+                })
             })
             .collect()
     }
@@ -154,18 +158,23 @@ impl Credentials {
             return;
         }
         let begun = &mut *lock(&self.begun);
-        let is_over = |held: &Held<Place>| held.value.expires_ms.load(Relaxed) <= now_ms;
-        let mut over = Vec::new();
-        for place in begun.places.values().flat_map(HashMap::values).flatten() {
-            if is_over(place) {
-                over.push(place.clone());
-            }
-        }
+        begun.ledger.release_kept(begun.clock, now_ms);
+        let places = begun.places.values().flat_map(HashMap::values).flatten();
+        let over: Vec<_> = places.filter(|place| is_over(place, now_ms)).cloned().collect();
         for place in over {
-            begun.ledger.leave(&place);
-            begun.forget(&place);
+            begun.leave(&place);
         }
         self.len.store(begun.ledger.len(), Relaxed);
+    }
+}
+
+fn is_over(place: &Held<Place>, now_ms: u64) -> bool {
+    !place.is_in_use() && place.value.expires_ms.load(Relaxed) <= now_ms
+}
+
+impl Keys {
+    fn latest(&self) -> Option<u128> {
+        self.under_way.last().copied().or(self.ended)
     }
 }
 
@@ -177,13 +186,22 @@ impl Begun {
             .find(|place| place.value.carried.scope.loc_of(service) == Some(loc))
     }
 
-    fn enter(&mut self, place: Place, began: Began<'_>) {
+    fn enter(&mut self, begins: Begins<'_>) -> Option<Arc<Held<Place>>> {
+        let service = begins.service;
+        let entry = Entry::new(service.clone(), begins.loc.clone());
+        let place = Place {
+            service: service.clone(),
+            fingerprint: begins.fingerprint,
+            carried: Carried::new(Scope::Full(vec![entry])),
+            keys: Mutex::default(),
+            expires_ms: AtomicU64::new(0),
+        };
         let bytes = BASE_BYTES + BYTES_PER_BYTE * place.carried.text.len();
-        let held = Held::new(place, bytes, began.owner);
+        let held = Held::new(place, bytes, begins.owner);
         let room = Room {
-            max_bytes: began.max_bytes,
+            max_bytes: begins.max_bytes,
             now: self.clock,
-            now_ms: began.now_ms,
+            now_ms: begins.now_ms,
         };
         let mut left = Vec::new();
         let is_entered = self.ledger.enter(&held, room, &mut left);
@@ -193,9 +211,22 @@ impl Begun {
         if !left.is_empty() || !is_entered {
             Limit::CorrelationCredentials.hit();
         }
-        if is_entered {
-            let of_service = self.places.entry(began.service.clone()).or_default();
-            of_service.entry(began.fingerprint).or_default().push(held);
+        if !is_entered {
+            return None;
+        }
+        let of_service = self.places.entry(service.clone()).or_default();
+        of_service
+            .entry(begins.fingerprint)
+            .or_default()
+            .push(held.clone());
+        Some(held)
+    }
+
+    /// Takes a place out, unless it is in use.
+    fn leave(&mut self, place: &Arc<Held<Place>>) {
+        self.ledger.leave(place);
+        if place.is_gone() {
+            self.forget(place);
         }
     }
 

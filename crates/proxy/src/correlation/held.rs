@@ -114,6 +114,10 @@ impl<T> Held<T> {
         self.uses.load(Relaxed) & GONE != 0
     }
 
+    pub(super) fn is_in_use(&self) -> bool {
+        self.uses.load(Relaxed) & !GONE != 0
+    }
+
     /// Notes that it is used; most often nothing has to be written.
     pub(super) fn touch(&self, now: u64) {
         if self.used_at.load(Relaxed) != now {

@@ -354,31 +354,44 @@ mod by_credential {
         ServiceName::new(name).unwrap()
     }
 
-    fn note(table: &Correlation, credential: &[u8], workflow: &Workflow, happened: Happened) {
-        note_of(
-            table,
-            caller(10),
-            credential,
-            workflow,
-            happened,
-            &Limits::default(),
-        );
-    }
-
-    fn note_of(
+    fn begin_with(
         table: &Correlation,
         owner: Owner,
         credential: &[u8],
         workflow: &Workflow,
-        happened: Happened,
         limits: &Limits,
-    ) {
+    ) -> Option<WithCredential> {
         let about = About {
             service: &service("I"),
             credential,
             is_read: false,
         };
-        table.note_credential(about, workflow, owner, limits, happened);
+        let loc = workflow.carried.scope.loc_of(about.service).unwrap();
+        table.begin_with_credential(about, loc, workflow, owner, limits)
+    }
+
+    fn begins(table: &Correlation, credential: &[u8], workflow: &Workflow) -> WithCredential {
+        begin_with(table, caller(10), credential, workflow, &Limits::default()).unwrap()
+    }
+
+    fn end(table: &Correlation, with: WithCredential, happened: Happened) {
+        table.end_with_credential(with, happened, &Limits::default());
+    }
+
+    /// Room for about so many places.
+    fn credentials_room_for(places: usize) -> Limits {
+        Limits {
+            correlation_credentials_max_bytes: places * 1024,
+            ..Limits::default()
+        }
+    }
+
+    /// A clock that has gone on.
+    fn wait(table: &Correlation) {
+        let now_ms = table.now_ms();
+        while table.now_ms() == now_ms {
+            std::hint::spin_loop();
+        }
     }
 
     fn found(table: &Correlation, credential: &[u8]) -> Vec<String> {
@@ -394,32 +407,45 @@ mod by_credential {
         let table = table();
         assert_eq!(found(&table, b"token"), [""; 0]);
         let first = begin(&table, "I: site2, B: site1");
-        note(&table, b"token", &first, Happened::Begins);
-        // It says nothing about the service.
-        note(&table, b"token", &begin(&table, "B: site2"), Happened::Begins);
+        let with_first = begins(&table, b"token", &first);
         assert_eq!(found(&table, b"token"), ["I: site2"]);
         assert_eq!(found(&table, b"other"), [""; 0]);
         assert_eq!(table.find_by_credential("B", b"token").len(), 0);
 
         let second = begin(&table, "I: site2, B: site3");
-        note(&table, b"token", &second, Happened::Begins);
+        let with_second = begins(&table, b"token", &second);
         assert_eq!(found(&table, b"token"), ["I: site2"]);
-        assert_eq!(
-            table.find_by_credential("I", b"token")[0].key,
-            second.key,
-            "the last one"
-        );
+        assert_eq!(key_of(&table, b"token"), second.key, "the last one");
         let elsewhere = begin(&table, "I: site1");
-        note(&table, b"token", &elsewhere, Happened::Begins);
+        let with_elsewhere = begins(&table, b"token", &elsewhere);
         assert_eq!(found(&table, b"token"), ["I: site2", "I: site1"]);
 
         // No service has seen these.
-        for workflow in [&second, &elsewhere] {
-            note(&table, b"token", workflow, Happened::NotExecuted);
+        for with in [with_second, with_elsewhere] {
+            end(&table, with, Happened::NotExecuted);
         }
         assert_eq!(found(&table, b"token"), ["I: site2"]);
-        note(&table, b"token", &first, Happened::NotExecuted);
+        end(&table, with_first, Happened::NotExecuted);
         assert!(table.credentials.is_empty());
+    }
+
+    fn key_of(table: &Correlation, credential: &[u8]) -> u128 {
+        table.find_by_credential("I", credential)[0].key
+    }
+
+    #[test]
+    fn a_workflow_that_did_not_begin_takes_back_itself_and_no_other() {
+        let table = table();
+        let [first, second, third] = [(); 3].map(|()| begin(&table, "I: site2"));
+        let with_first = begins(&table, b"token", &first);
+        let with_second = begins(&table, b"token", &second);
+        end(&table, with_second, Happened::NotExecuted);
+        assert_eq!(key_of(&table, b"token"), first.key);
+        end(&table, with_first, Happened::Ends);
+        let with_third = begins(&table, b"token", &third);
+        assert_eq!(key_of(&table, b"token"), third.key);
+        end(&table, with_third, Happened::NotExecuted);
+        assert_eq!(key_of(&table, b"token"), first.key);
     }
 
     #[test]
@@ -430,23 +456,17 @@ mod by_credential {
             ..Limits::default()
         };
         let workflow = begin(&table, "I: site2");
-        note_of(&table, caller(10), b"short", &workflow, Happened::Begins, &short);
-        note_of(
-            &table,
-            caller(10),
-            b"goes on",
-            &workflow,
-            Happened::Begins,
-            &short,
-        );
-        note_of(
-            &table,
-            caller(10),
-            b"goes on",
-            &workflow,
-            Happened::GoesOn,
-            &short,
-        );
+        for (token, happened) in [
+            (&b"short"[..], Happened::Ends),
+            (b"goes on", Happened::Ends),
+            (b"goes on", Happened::GoesOn),
+        ] {
+            let with = begins(&table, token, &workflow);
+            wait(&table);
+            table.expire();
+            assert_eq!(found(&table, token), ["I: site2"], "while it is under way");
+            table.end_with_credential(with, happened, &short);
+        }
         assert_eq!(found(&table, b"short"), [""; 0]);
         assert_eq!(found(&table, b"goes on"), ["I: site2"]);
         table.expire();
@@ -456,22 +476,42 @@ mod by_credential {
 
     #[test]
     fn a_flood_of_credentials_costs_nobody_else_his() {
-        let (table, limits) = (
-            table(),
-            Limits {
-                correlation_credentials_max_bytes: 64 * 1024,
-                ..Limits::default()
-            },
-        );
+        let (table, limits) = (table(), credentials_room_for(64));
         let workflow = begin(&table, "I: site2");
-        note_of(&table, caller(20), b"mine", &workflow, Happened::Begins, &limits);
+        let run = |owner, token: &[u8]| {
+            let with = begin_with(&table, owner, token, &workflow, &limits);
+            end(&table, with.expect("refused"), Happened::Ends);
+        };
+        run(caller(20), b"mine");
         for number in 0..5_000_u32 {
-            let token = number.to_be_bytes();
-            note_of(&table, caller(10), &token, &workflow, Happened::Begins, &limits);
+            run(caller(10), &number.to_be_bytes());
         }
         assert_eq!(found(&table, b"mine"), ["I: site2"]);
         assert_eq!(found(&table, &0_u32.to_be_bytes()), [""; 0]);
         assert_eq!(found(&table, &4_999_u32.to_be_bytes()), ["I: site2"]);
+    }
+
+    /// What would be local then belongs to a workflow.
+    #[test]
+    fn a_credential_is_not_forgotten_while_its_request_is_under_way() {
+        let (table, limits) = (table(), credentials_room_for(64));
+        let workflow = begin(&table, "I: site2");
+        let begin = |token: &[u8]| begin_with(&table, caller(10), token, &workflow, &limits);
+        let slow = begin(b"slow").unwrap();
+        for number in 0..1_000_u32 {
+            let with = begin(&number.to_be_bytes()).expect("refused");
+            end(&table, with, Happened::Ends);
+        }
+        assert_eq!(found(&table, b"slow"), ["I: site2"]);
+
+        // What finds no room is told so.
+        let under_way: Vec<_> = (0..100_u32).map_while(|n| begin(&n.to_be_bytes())).collect();
+        assert!((8..=18).contains(&under_way.len()), "{}", under_way.len());
+        for number in 0..under_way.len() as u32 {
+            assert_eq!(found(&table, &number.to_be_bytes()), ["I: site2"]);
+        }
+        end(&table, slow, Happened::Ends);
+        assert!(begin(b"more").is_some());
     }
 }
 

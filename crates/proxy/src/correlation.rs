@@ -71,8 +71,8 @@ pub(crate) enum Happened {
 /// The scopes of workflows, shared by all cores.
 ///
 /// A scope is remembered until its caller's share is needed for others, and not forgotten while a request with it
-/// is under way or a workflow with it goes on behind the answer. Such scopes outlive the process: whoever runs
-/// it saves what [`Correlation::unsaved`] tells and gives it back with [`Correlation::restore`].
+/// is under way. While a workflow with it goes on behind the answer it is the last to leave, and it outlives the process:
+/// whoever runs it saves what [`Correlation::unsaved`] tells and gives it back with [`Correlation::restore`].
 pub struct Correlation {
     keys: KeyMaker,
     scopes: Scopes,
@@ -161,11 +161,7 @@ impl Correlation {
             carried: carried.clone(),
         };
         let entering = Entering {
-            owner: if carried.inside_replica {
-                Owner::COMMON
-            } else {
-                owner
-            },
+            owner,
             max_bytes: Scopes::max_bytes(carried, limits.correlation_scopes_max_bytes),
             now_ms: self.now_ms(),
         };
@@ -180,7 +176,7 @@ impl Correlation {
         let Some(known) = self.scopes.find(generation) else {
             return Found::Lost;
         };
-        if known.was_kept() {
+        if known.kept_until_ms() > 0 {
             // It goes on.
             known.keep(self.async_until_ms(limits));
         }
@@ -262,6 +258,7 @@ impl Correlation {
             owner,
             now_ms: self.now_ms(),
             max_bytes: limits.correlation_credentials_max_bytes,
+            is_needed: workflow.carried.inside_replica,
         })?;
         Some(WithCredential {
             place,
@@ -283,10 +280,11 @@ impl Correlation {
     }
 
     /// The workflows that began with a credential and whose scopes say where `service` is: for each place, the
-    /// one that began last, with what its scope says of the service.
-    pub(crate) fn find_by_credential(&self, service: &str, credential: &[u8]) -> Vec<Workflow> {
+    /// one that began last, with what its scope says of the service. `None` when a place is known no more although a workflow
+    /// goes on there.
+    pub(crate) fn find_by_credential(&self, service: &str, credential: &[u8]) -> Option<Vec<Workflow>> {
         if self.credentials.is_empty() {
-            return Vec::new();
+            return Some(Vec::new());
         }
         let fingerprint = self.keys.credential(credential);
         self.credentials.find(service, fingerprint, self.now_ms())
@@ -317,7 +315,7 @@ impl Correlation {
         let now_ms = self.now_ms();
         let mut kept = Vec::new();
         self.scopes.for_each(|known| {
-            if known.is_kept(now_ms) {
+            if known.kept_until_ms() > now_ms {
                 kept.push(known.value.to_saved());
             }
         });

@@ -1,7 +1,8 @@
 //! Which workflows began with which credential.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -21,13 +22,16 @@ use super::{
 /// What a place takes in memory at least, and what each byte of it may take.
 const BASE_BYTES: usize = 512;
 const BYTES_PER_BYTE: usize = 48;
+/// How many places that left too early are known, at 48 bytes. Beyond that nothing leaves for something new that a workflow
+/// which goes on needs.
+const LOST_MAX: usize = 16 * 1024;
 
 /// Where services are for those who come with a credential. Only what a scope says of a service is in it, so it is empty
 /// for most applications and most of the time.
 #[derive(Default)]
 pub(super) struct Credentials {
     begun: Mutex<Begun>,
-    /// How many fingerprints there are.
+    /// How many places are known, or known to be lost.
     len: AtomicUsize,
 }
 
@@ -38,8 +42,13 @@ struct Begun {
     /// By service and fingerprint.
     places: HashMap<ServiceName, ByFingerprint>,
     ledger: Ledger<Place>,
+    /// The places that left although a workflow goes on there, and until when it does. They are few.
+    lost: BTreeMap<LostPlace, u64>,
     clock: u64,
 }
+
+/// A fingerprint, and the hash of a scope that says the place of one service and nothing else.
+type LostPlace = (u128, u64);
 
 /// One service's place in the scopes of workflows with one credential.
 #[derive(Debug)]
@@ -72,6 +81,8 @@ pub(super) struct Begins<'a> {
     pub(super) owner: Owner,
     pub(super) now_ms: u64,
     pub(super) max_bytes: usize,
+    /// Whether it begins although there is no room.
+    pub(super) is_needed: bool,
 }
 
 /// How the request ended that began a workflow.
@@ -105,7 +116,7 @@ impl Credentials {
             }
             None => begun.enter(begins)?,
         };
-        self.len.store(begun.ledger.len(), Relaxed);
+        self.len.store(begun.len(), Relaxed);
         lock(&held.value.keys).under_way.push(begins.key);
         held.take()
     }
@@ -114,6 +125,9 @@ impl Credentials {
     pub(super) fn end(&self, place: InUse<Place>, key: u128, ended: Ended) {
         let begun = &mut *lock(&self.begun);
         let held = place.clone();
+        if ended.happened == Happened::GoesOn {
+            held.keep(ended.until_ms);
+        }
         drop(place);
         let is_seen = {
             let mut keys = lock(&held.value.keys);
@@ -124,32 +138,36 @@ impl Credentials {
             }
             keys.latest().is_some()
         };
-        if ended.happened == Happened::GoesOn {
-            held.keep(ended.until_ms);
-        }
         if !is_seen {
             begun.leave(&held);
-            self.len.store(begun.ledger.len(), Relaxed);
+            self.len.store(begun.len(), Relaxed);
         }
     }
 
-    /// For each place, the workflow that began last.
-    pub(super) fn find(&self, service: &str, fingerprint: u128, now_ms: u64) -> Vec<Workflow> {
+    /// For each place, the workflow that began last; `None` when one of the places is lost.
+    pub(super) fn find(&self, service: &str, fingerprint: u128, now_ms: u64) -> Option<Vec<Workflow>> {
         let begun = lock(&self.begun);
         let places = begun.places.get(service).and_then(|of| of.get(&fingerprint));
         let current = places
             .into_iter()
             .flatten()
             .filter(|place| !is_over(place, now_ms));
-        current
-            .filter_map(|place| {
-                Some(Workflow {
-                    key: lock(&place.value.keys).latest()?,
-                    carried: place.value.carried.clone(),
-                    known: None,
-                })
+        let current: Vec<_> = current.collect();
+        let of_credential = (fingerprint, 0)..=(fingerprint, u64::MAX);
+        let mut lost = begun.lost.range(of_credential);
+        let is_lost = lost
+            .any(|(id, until_ms)| *until_ms > now_ms && !current.iter().any(|place| place.value.id() == *id));
+        if is_lost {
+            return None;
+        }
+        let workflow = |place: &Arc<Held<Place>>| {
+            Some(Workflow {
+                key: lock(&place.value.keys).latest()?,
+                carried: place.value.carried.clone(),
+                known: None,
             })
-            .collect()
+        };
+        Some(current.into_iter().filter_map(workflow).collect())
     }
 
     /// Drops what is over.
@@ -159,12 +177,14 @@ impl Credentials {
         }
         let begun = &mut *lock(&self.begun);
         begun.ledger.release_kept(begun.clock, now_ms);
+        begun.lost.retain(|_, until_ms| *until_ms > now_ms);
         let places = begun.places.values().flat_map(HashMap::values).flatten();
-        let over: Vec<_> = places.filter(|place| is_over(place, now_ms)).cloned().collect();
+        let may_leave = |place: &&Arc<Held<Place>>| is_over(place, now_ms) && !place.is_kept(now_ms);
+        let over: Vec<_> = places.filter(may_leave).cloned().collect();
         for place in over {
             begun.leave(&place);
         }
-        self.len.store(begun.ledger.len(), Relaxed);
+        self.len.store(begun.len(), Relaxed);
     }
 }
 
@@ -178,7 +198,19 @@ impl Keys {
     }
 }
 
+impl Place {
+    fn id(&self) -> LostPlace {
+        let mut hasher = DefaultHasher::new();
+        self.carried.text.hash(&mut hasher);
+        (self.fingerprint, hasher.finish())
+    }
+}
+
 impl Begun {
+    fn len(&self) -> usize {
+        self.ledger.len() + self.lost.len()
+    }
+
     fn find(&self, service: &str, fingerprint: u128, loc: &Loc) -> Option<&Arc<Held<Place>>> {
         let places = self.places.get(service)?.get(&fingerprint)?;
         places
@@ -202,11 +234,16 @@ impl Begun {
             max_bytes: begins.max_bytes,
             now: self.clock,
             now_ms: begins.now_ms,
+            is_needed: begins.is_needed,
+            takes_kept: self.lost.len() < LOST_MAX,
         };
         let mut left = Vec::new();
         let is_entered = self.ledger.enter(&held, room, &mut left);
         for place in &left {
             self.forget(place);
+            if place.left_early() {
+                self.lost.insert(place.value.id(), place.kept_until_ms());
+            }
         }
         if !left.is_empty() || !is_entered {
             Limit::CorrelationCredentials.hit();

@@ -135,8 +135,7 @@ impl Correlation {
         let generation = self
             .keys
             .generation(number, carried.inside_replica, &carried.text);
-        let known = self.scopes.find_for(generation, carried, owner);
-        let Some(known) = known.or_else(|| self.enter(generation, carried, owner, limits)) else {
+        let Some(known) = self.remember(generation, carried, owner, limits) else {
             Limit::CorrelationScopes.hit();
             return None;
         };
@@ -149,13 +148,17 @@ impl Correlation {
         })
     }
 
-    fn enter(
+    /// Gives a scope its place, unless it has one.
+    fn remember(
         &self,
         generation: u64,
         carried: &Arc<Carried>,
         owner: Owner,
         limits: &Limits,
     ) -> Option<held::InUse<Known>> {
+        if let Some(known) = self.scopes.find_for(generation, carried, owner) {
+            return Some(known);
+        }
         let known = Known {
             generation,
             carried: carried.clone(),
@@ -178,7 +181,7 @@ impl Correlation {
         };
         if known.kept_until_ms() > 0 {
             // It goes on.
-            known.keep(self.async_until_ms(limits));
+            self.keep(&known, limits);
         }
         Found::Known(Workflow {
             key,
@@ -189,7 +192,12 @@ impl Correlation {
 
     /// Notes that a workflow goes on behind its answer: its scope is kept, and saved.
     pub(crate) fn goes_on(&self, workflow: &Workflow, limits: &Limits) {
-        let Some(known) = &workflow.known else { return };
+        if let Some(known) = &workflow.known {
+            self.keep(known, limits);
+        }
+    }
+
+    fn keep(&self, known: &held::InUse<Known>, limits: &Limits) {
         let was_until_ms = known.keep(self.async_until_ms(limits));
         if was_until_ms <= self.now_ms() {
             lock(&self.unsaved).insert(known.value.generation);
@@ -228,13 +236,15 @@ impl Correlation {
         sealed::write(carried, seal)
     }
 
+    /// Reads it again, and remembers it if there is room.
     pub(crate) fn unseal(&self, key: u128, sealed: &str, limits: &Limits) -> Option<Workflow> {
         let (seal, inside_replica, text) = sealed::read(sealed)?;
         if self.keys.seal(key, inside_replica, &text) != seal {
             return None;
         }
         let carried = Carried::read_again(&text, inside_replica, limits)?;
-        let known = None;
+        let generation = self.keys.open(key)?;
+        let known = self.remember(generation, &carried, Owner::new(None, None), limits);
         Some(Workflow { key, carried, known })
     }
 
@@ -327,10 +337,7 @@ impl Correlation {
         let Some(carried) = saved.carried(limits) else {
             return false;
         };
-        let known = self
-            .scopes
-            .find_for(saved.generation, &carried, Owner::COMMON)
-            .or_else(|| self.enter(saved.generation, &carried, Owner::COMMON, limits));
+        let known = self.remember(saved.generation, &carried, Owner::COMMON, limits);
         if let Some(known) = &known {
             known.keep(self.async_until_ms(limits));
         }

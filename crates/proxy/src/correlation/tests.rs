@@ -364,6 +364,29 @@ async fn what_goes_on_is_saved_once_and_comes_back() {
     );
 }
 
+/// Its line may have left the file meanwhile.
+#[test]
+fn what_was_over_and_goes_on_is_saved_again() {
+    let (table, limits) = (table(), Limits::default());
+    let workflow = begin(&table, "B: site2");
+    while table.now_ms() == 0 {
+        std::hint::spin_loop();
+    }
+    let short = Limits {
+        correlation_async_idle_s: 0,
+        ..Limits::default()
+    };
+    table.goes_on(&workflow, &short);
+    assert_eq!(table.take_unsaved().len(), 1);
+    assert_eq!(table.to_be_kept(), []);
+    assert_eq!(scope_of(&table, workflow.key), "B: site2");
+    assert_eq!(table.take_unsaved(), table.to_be_kept());
+    assert_eq!(table.to_be_kept().len(), 1);
+    // Once is enough.
+    assert!(matches!(table.find(workflow.key, &limits), Found::Known(_)));
+    assert_eq!(table.take_unsaved(), []);
+}
+
 #[test]
 fn what_goes_on_stays_until_it_is_over() {
     let (table, room) = (table(), room_for(64));

@@ -124,27 +124,30 @@ fn write_trace(headers: &mut HeaderMap, key: u128) {
 
 /// Puts `member=value` in front of a list header, in place of an older one.
 fn put_member(headers: &mut HeaderMap, name: HeaderName, member: &str, value: &str) {
-    let mut list = format!("{member}={value}");
+    let mut list = format!("{member}={value}").into_bytes();
     for old in members(headers, &name) {
-        if old.split('=').next().map(str::trim) != Some(member) {
-            list.push(',');
-            list.push_str(old);
+        if key_of(old) != member.as_bytes() {
+            list.push(b',');
+            list.extend_from_slice(old);
         }
     }
-    if let Ok(value) = HeaderValue::try_from(list) {
+    if let Ok(value) = HeaderValue::from_bytes(&list) {
         headers.insert(name, value);
     }
 }
 
-fn members<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
-    let values = headers
-        .get_all(name)
-        .into_iter()
-        .filter_map(|value| value.to_str().ok());
+/// As bytes: what others write into their members need not be text.
+fn members<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+    let values = headers.get_all(name).into_iter();
     values
-        .flat_map(|value| value.split(','))
-        .map(str::trim)
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
         .filter(|member| !member.is_empty())
+}
+
+fn key_of(member: &[u8]) -> &[u8] {
+    let key = member.split(|byte| *byte == b'=').next().unwrap_or_default();
+    key.trim_ascii()
 }
 
 /// What a request carries of a workflow: the first that is known, by the glue's order.
@@ -185,13 +188,16 @@ fn find_member(headers: &HeaderMap, name: &HeaderName, correlation: &Correlation
     if !headers.contains_key(name) {
         return Found::Foreign;
     }
-    let value = members(headers, name).find_map(|member| {
-        let (member, value) = member.split_once('=')?;
-        (member.trim() == KEY_MEMBER).then(|| value.split(';').next().unwrap_or_default().trim())
-    });
-    let Some(value) = value else {
+    let Some(member) = members(headers, name).find(|member| key_of(member) == KEY_MEMBER.as_bytes()) else {
         return Found::Foreign;
     };
+    let Some((_, value)) = std::str::from_utf8(member)
+        .ok()
+        .and_then(|member| member.split_once('='))
+    else {
+        return Found::Lost;
+    };
+    let value = value.split(';').next().unwrap_or_default().trim();
     let (key, sealed) = match value.split_once(SEALED) {
         Some((key, sealed)) => (key, Some(sealed)),
         None => (value, None),
@@ -248,19 +254,19 @@ fn strip_member(headers: &mut HeaderMap, name: HeaderName) {
     if !headers.contains_key(&name) {
         return;
     }
-    let is_ours = |member: &str| {
-        let key = member.split('=').next().unwrap_or_default().trim();
-        key == KEY_MEMBER || key.contains('%')
+    let is_ours = |member: &[u8]| {
+        let key = key_of(member);
+        key == KEY_MEMBER.as_bytes() || key.contains(&b'%')
     };
     if !members(headers, &name).any(is_ours) {
         return;
     }
-    let kept: Vec<&str> = members(headers, &name)
+    let kept: Vec<&[u8]> = members(headers, &name)
         .filter(|member| !is_ours(member))
         .collect();
-    let kept = kept.join(",");
+    let kept = kept.join(&b',');
     headers.remove(&name);
-    if let Ok(value) = HeaderValue::try_from(kept)
+    if let Ok(value) = HeaderValue::from_bytes(&kept)
         && !value.is_empty()
     {
         headers.insert(name, value);

@@ -20,11 +20,12 @@ use std::{
     time::Instant,
 };
 
+use cheops_scope::Loc;
 use cheops_types::{Limit, Limits, ServiceName, Visit};
 use tokio::sync::Notify;
 
 use crate::KeyMaker;
-use credentials::{Began, Credentials};
+use credentials::{Begins, Credentials, Ended, Place};
 pub(crate) use held::Owner;
 pub use saved::{InvalidSaved, SavedScope};
 use scopes::{Entering, Known, Scopes};
@@ -49,10 +50,16 @@ pub(crate) struct About<'a> {
     pub(crate) is_read: bool,
 }
 
-/// What became of the request that begins a workflow.
+/// A workflow that began with a credential, while its first request is under way. It must be ended.
+pub(crate) struct WithCredential {
+    place: held::InUse<Place>,
+    key: u128,
+    is_read: bool,
+}
+
+/// What became of the request that began a workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Happened {
-    Begins,
     /// It is answered.
     Ends,
     /// It is answered, and the service goes on.
@@ -64,8 +71,8 @@ pub(crate) enum Happened {
 /// The scopes of workflows, shared by all cores.
 ///
 /// A scope is remembered until its caller's share is needed for others, and not forgotten while a request with it
-/// is under way or a workflow with it goes on behind the answer. Such scopes outlive the process: whoever runs
-/// it saves what [`Correlation::unsaved`] tells and gives it back with [`Correlation::restore`].
+/// is under way. While a workflow with it goes on behind the answer it is the last to leave, and it outlives the process:
+/// whoever runs it saves what [`Correlation::unsaved`] tells and gives it back with [`Correlation::restore`].
 pub struct Correlation {
     keys: KeyMaker,
     scopes: Scopes,
@@ -128,8 +135,7 @@ impl Correlation {
         let generation = self
             .keys
             .generation(number, carried.inside_replica, &carried.text);
-        let known = self.scopes.find_for(generation, carried, owner);
-        let Some(known) = known.or_else(|| self.enter(generation, carried, owner, limits)) else {
+        let Some(known) = self.remember(generation, carried, owner, limits) else {
             Limit::CorrelationScopes.hit();
             return None;
         };
@@ -142,23 +148,23 @@ impl Correlation {
         })
     }
 
-    fn enter(
+    /// Gives a scope its place, unless it has one.
+    fn remember(
         &self,
         generation: u64,
         carried: &Arc<Carried>,
         owner: Owner,
         limits: &Limits,
     ) -> Option<held::InUse<Known>> {
+        if let Some(known) = self.scopes.find_for(generation, carried, owner) {
+            return Some(known);
+        }
         let known = Known {
             generation,
             carried: carried.clone(),
         };
         let entering = Entering {
-            owner: if carried.inside_replica {
-                Owner::COMMON
-            } else {
-                owner
-            },
+            owner,
             max_bytes: Scopes::max_bytes(carried, limits.correlation_scopes_max_bytes),
             now_ms: self.now_ms(),
         };
@@ -173,9 +179,9 @@ impl Correlation {
         let Some(known) = self.scopes.find(generation) else {
             return Found::Lost;
         };
-        if known.was_kept() {
+        if known.kept_until_ms() > 0 {
             // It goes on.
-            known.keep(self.async_until_ms(limits));
+            self.keep(&known, limits);
         }
         Found::Known(Workflow {
             key,
@@ -186,7 +192,12 @@ impl Correlation {
 
     /// Notes that a workflow goes on behind its answer: its scope is kept, and saved.
     pub(crate) fn goes_on(&self, workflow: &Workflow, limits: &Limits) {
-        let Some(known) = &workflow.known else { return };
+        if let Some(known) = &workflow.known {
+            self.keep(known, limits);
+        }
+    }
+
+    fn keep(&self, known: &held::InUse<Known>, limits: &Limits) {
         let was_until_ms = known.keep(self.async_until_ms(limits));
         if was_until_ms <= self.now_ms() {
             lock(&self.unsaved).insert(known.value.generation);
@@ -225,54 +236,65 @@ impl Correlation {
         sealed::write(carried, seal)
     }
 
+    /// Reads it again, and remembers it if there is room.
     pub(crate) fn unseal(&self, key: u128, sealed: &str, limits: &Limits) -> Option<Workflow> {
         let (seal, inside_replica, text) = sealed::read(sealed)?;
         if self.keys.seal(key, inside_replica, &text) != seal {
             return None;
         }
         let carried = Carried::read_again(&text, inside_replica, limits)?;
-        let known = None;
+        let generation = self.keys.open(key)?;
+        let known = self.remember(generation, &carried, Owner::new(None, None), limits);
         Some(Workflow { key, carried, known })
     }
 
     // === by credential ===
 
-    /// Notes that a workflow began with a credential, for calls to `service` that are about it.
-    pub(crate) fn note_credential(
+    /// Notes that a workflow begins with a credential, for calls to `about.service` that are about it; `None` when there
+    /// is no room. `loc` is where the workflow's scope says that the service is.
+    pub(crate) fn begin_with_credential(
         &self,
         about: About<'_>,
+        loc: &Loc,
         workflow: &Workflow,
         owner: Owner,
         limits: &Limits,
-        happened: Happened,
-    ) {
-        let fingerprint = self.keys.credential(about.credential);
-        let lasts_s = match happened {
-            Happened::NotExecuted => {
-                self.credentials.take_back(about.service, fingerprint, workflow);
-                return;
-            }
-            Happened::GoesOn => limits.correlation_async_idle_s,
-            Happened::Begins | Happened::Ends if about.is_read => limits.correlation_credential_read_s,
-            Happened::Begins | Happened::Ends => limits.correlation_credential_s,
-        };
-        let began = Began {
+    ) -> Option<WithCredential> {
+        let place = self.credentials.begin(Begins {
             service: about.service,
-            fingerprint,
-            workflow,
+            loc,
+            fingerprint: self.keys.credential(about.credential),
+            key: workflow.key,
             owner,
             now_ms: self.now_ms(),
-            lasts_ms: lasts_s.saturating_mul(1000),
             max_bytes: limits.correlation_credentials_max_bytes,
+            is_needed: workflow.carried.inside_replica,
+        })?;
+        Some(WithCredential {
+            place,
+            key: workflow.key,
+            is_read: about.is_read,
+        })
+    }
+
+    /// The request that began the workflow ended.
+    pub(crate) fn end_with_credential(&self, with: WithCredential, happened: Happened, limits: &Limits) {
+        let lasts_s = match happened {
+            Happened::GoesOn => limits.correlation_async_idle_s,
+            _ if with.is_read => limits.correlation_credential_read_s,
+            _ => limits.correlation_credential_s,
         };
-        self.credentials.note(began, happened != Happened::Begins);
+        let until_ms = self.now_ms().saturating_add(lasts_s.saturating_mul(1000));
+        self.credentials
+            .end(with.place, with.key, Ended { happened, until_ms });
     }
 
     /// The workflows that began with a credential and whose scopes say where `service` is: for each place, the
-    /// one that began last, with what its scope says of the service.
-    pub(crate) fn find_by_credential(&self, service: &str, credential: &[u8]) -> Vec<Workflow> {
+    /// one that began last, with what its scope says of the service. `None` when a place is known no more although a workflow
+    /// goes on there.
+    pub(crate) fn find_by_credential(&self, service: &str, credential: &[u8]) -> Option<Vec<Workflow>> {
         if self.credentials.is_empty() {
-            return Vec::new();
+            return Some(Vec::new());
         }
         let fingerprint = self.keys.credential(credential);
         self.credentials.find(service, fingerprint, self.now_ms())
@@ -303,7 +325,7 @@ impl Correlation {
         let now_ms = self.now_ms();
         let mut kept = Vec::new();
         self.scopes.for_each(|known| {
-            if known.is_kept(now_ms) {
+            if known.kept_until_ms() > now_ms {
                 kept.push(known.value.to_saved());
             }
         });
@@ -315,10 +337,7 @@ impl Correlation {
         let Some(carried) = saved.carried(limits) else {
             return false;
         };
-        let known = self
-            .scopes
-            .find_for(saved.generation, &carried, Owner::COMMON)
-            .or_else(|| self.enter(saved.generation, &carried, Owner::COMMON, limits));
+        let known = self.remember(saved.generation, &carried, Owner::COMMON, limits);
         if let Some(known) = &known {
             known.keep(self.async_until_ms(limits));
         }

@@ -3,7 +3,7 @@
 mod answer_ids;
 
 use std::{
-    cell::{OnceCell, RefCell},
+    cell::{Cell, OnceCell, RefCell},
     rc::Rc,
     sync::Arc,
 };
@@ -20,7 +20,7 @@ use http::{
 
 use crate::{
     core::Core,
-    correlation::{About, Carried, Happened, Owner, Workflow},
+    correlation::{About, Carried, Happened, Owner, WithCredential, Workflow},
     head,
     service::Service,
 };
@@ -49,11 +49,18 @@ pub(crate) enum Flow {
 struct Begun {
     core: Rc<Core>,
     workflow: Workflow,
+    with_credentials: Vec<WithCredential>,
+    /// One that is given up may have been executed.
+    happened: Cell<Happened>,
 }
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        self.core.shared.correlation.end(&self.workflow);
+        let correlation = &self.core.shared.correlation;
+        correlation.end(&self.workflow);
+        for with in self.with_credentials.drain(..) {
+            correlation.end_with_credential(with, self.happened.get(), self.core.limits());
+        }
     }
 }
 
@@ -197,12 +204,15 @@ impl Job {
                  are over, or raise `correlation_scopes_max_bytes`",
             ));
         };
-        self.note_credentials(&workflow, Happened::Begins);
-        let begun = || Begun {
+        let mut begun = Begun {
             core: core.clone(),
             workflow,
+            with_credentials: Vec::new(),
+            happened: Cell::new(Happened::NotExecuted),
         };
-        Ok(Some(&self.begun.get_or_init(begun).workflow))
+        self.begin_with_credentials(&mut begun)?;
+        begun.happened.set(Happened::Ends);
+        Ok(Some(&self.begun.get_or_init(|| begun).workflow))
     }
 
     /// In whose share its scope counts.
@@ -224,12 +234,13 @@ impl Job {
         Owner::new(address, credential)
     }
 
-    /// Lets calls about the caller's credential find the workflow, where its scope says where they go.
-    fn note_credentials(&self, workflow: &Workflow, happened: Happened) {
+    /// Lets calls about the caller's credential find the workflow, where its scope says where they go. A workflow that
+    /// they could not find does not begin: they would be local.
+    fn begin_with_credentials(&self, begun: &mut Begun) -> Result<(), Problem> {
         for (service, by) in self.core.world.profile.by_credential() {
-            if workflow.carried.scope.loc_of(service).is_none() {
+            let Some(loc) = begun.workflow.carried.scope.loc_of(service) else {
                 continue;
-            }
+            };
             let Some(credential) = self.head.headers.get(by.credential.as_str()) else {
                 continue;
             };
@@ -239,8 +250,20 @@ impl Job {
                 is_read: self.verb.is_read(),
             };
             let correlation = &self.core.shared.correlation;
-            correlation.note_credential(about, workflow, self.owner(), self.core.limits(), happened);
+            let (owner, limits) = (self.owner(), self.core.limits());
+            let with = correlation.begin_with_credential(about, loc, &begun.workflow, owner, limits);
+            begun.with_credentials.push(with.ok_or_else(|| {
+                Problem::new(
+                    Code::CorrelationFull,
+                    format!(
+                        "as many credentials of this caller are in use as calls about them to service `{service}` may be \
+                         followed for; try again when earlier requests are over, or raise \
+                         `correlation_credentials_max_bytes`"
+                    ),
+                )
+            })?);
         }
+        Ok(())
     }
 
     /// Whether this site's service took the request and goes on behind its answer.
@@ -290,19 +313,19 @@ impl Job {
                 }
             }
             Flow::Begins(_) => {
-                let Some(Begun { workflow: begun, .. }) = self.begun.get() else {
+                let Some(begun) = self.begun.get() else {
                     return workflow;
                 };
-                workflow.extend(correlation.end(begun));
+                workflow.extend(correlation.end(&begun.workflow));
                 let happened = if visits.iter().all(|visit| visit.outcome == Outcome::NotExecuted) {
                     Happened::NotExecuted
                 } else if self.goes_on(visits) {
-                    correlation.goes_on(begun, limits);
+                    correlation.goes_on(&begun.workflow, limits);
                     Happened::GoesOn
                 } else {
                     Happened::Ends
                 };
-                self.note_credentials(begun, happened);
+                begun.happened.set(happened);
             }
         }
         workflow

@@ -141,11 +141,11 @@ limits! {
     replay_body_max_bytes / ReplayBody: usize = 1024 * 1024, "none: a longer body is sent once; no other site is tried after it began";
     /// What the scopes of workflows may take in memory; one address's, a quarter of it, and one credential's there an eighth.
     correlation_scopes_max_bytes / CorrelationScopes: usize = 8 * 1024 * 1024, "none: the caller's least recently used scope is forgotten; 503 correlation_full when all of them are in use";
-    /// How long the scope of a workflow that goes on after a 202 is kept after its last use, whatever else comes.
+    /// How long the scope of a workflow that goes on after a 202 is kept after its last use; only its caller's share of such scopes can shorten it.
     correlation_async_idle_s / CorrelationAsyncIdle: u64 = 3600, "503 correlation_lost for a later call, once other scopes took its place";
     /// What the places of services by their callers' credentials may take in memory; one address's, a quarter of it.
-    correlation_credentials_max_bytes / CorrelationCredentials: usize = 2 * 1024 * 1024, "none: the caller's least recently used credential is forgotten, and calls about it are local";
-    /// How long a call about a credential follows the last write that began with it.
+    correlation_credentials_max_bytes / CorrelationCredentials: usize = 2 * 1024 * 1024, "none: the caller's least recently used credential is forgotten, and calls about it are local; 503 correlation_full when all of them are in use";
+    /// How long a call about a credential follows the last write that began with it, counted from that one's end.
     correlation_credential_s / CorrelationCredential: u64 = 300, "none: the call is local";
     /// The same after a read.
     correlation_credential_read_s / CorrelationCredentialRead: u64 = 30, "none: the call is local";

@@ -5,7 +5,7 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -26,6 +26,8 @@ struct Journal {
     path: PathBuf,
     file: Option<File>,
     lines: usize,
+    /// Whether something could not be written that is to be kept.
+    lacks_some: bool,
 }
 
 impl Journal {
@@ -34,6 +36,7 @@ impl Journal {
             path: data_dir.join(FILE),
             file: None,
             lines: 0,
+            lacks_some: false,
         }
     }
 
@@ -63,6 +66,7 @@ impl Journal {
 
     /// Written aside and renamed: a crash leaves the old file or the new one.
     fn rewrite(&mut self, scopes: &[SavedScope]) -> io::Result<()> {
+        self.lacks_some = true;
         let aside = self.path.with_extension("new");
         let mut file = open(&aside, OpenOptions::new().write(true).truncate(true))?;
         write(&mut file, scopes)?;
@@ -70,12 +74,18 @@ impl Journal {
         // It goes on under its new name, at its end.
         self.file = Some(file);
         self.lines = scopes.len();
+        self.lacks_some = false;
         Ok(())
     }
 
-    /// Adds scopes, and writes the file anew when too much of it is waste.
+    /// Adds scopes, and writes the file anew when too much of it is waste or it lacks some. After a failure it lacks these.
     fn save(&mut self, scopes: &[SavedScope], all: impl FnOnce() -> Vec<SavedScope>) -> io::Result<()> {
+        if self.lacks_some {
+            return self.rewrite(&all());
+        }
+        self.lacks_some = true;
         self.add(scopes)?;
+        self.lacks_some = false;
         // The table is walked only when the file has become long.
         if self.lines <= WASTE_MIN {
             return Ok(());
@@ -149,7 +159,10 @@ impl Scopes {
         loop {
             tokio::select! {
                 scopes = self.shared.correlation.unsaved() => self.save(scopes).await,
-                _ = expire.tick() => self.shared.correlation.expire(),
+                _ = expire.tick() => {
+                    self.shared.correlation.expire();
+                    self.save(Vec::new()).await;
+                }
                 _ = &mut stop => break,
             }
         }
@@ -157,14 +170,15 @@ impl Scopes {
         self.save(scopes).await;
     }
 
-    /// What comes in the meantime is saved together, next.
+    /// What comes in the meantime is saved together, next. What was not saved is tried again.
     async fn save(&mut self, scopes: Vec<SavedScope>) {
-        if scopes.is_empty() {
+        let lacks_some = || lock(&self.journal).lacks_some;
+        if scopes.is_empty() && !lacks_some() {
             return;
         }
         let (shared, journal) = (self.shared.clone(), self.journal.clone());
         let saved = tokio::task::spawn_blocking(move || {
-            let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut journal = lock(&journal);
             if let Err(error) = journal.save(&scopes, || shared.correlation.to_be_kept()) {
                 warn_unsaved(&error, &journal.path);
             }
@@ -172,6 +186,10 @@ impl Scopes {
         // It does not panic, and nobody aborts it.
         let _ = saved.await;
     }
+}
+
+fn lock(journal: &Mutex<Journal>) -> MutexGuard<'_, Journal> {
+    journal.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn warn_unsaved(error: &io::Error, path: &Path) {
@@ -222,6 +240,23 @@ mod tests {
                 "cut after {length}"
             );
         }
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_written_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let mut journal = Journal::new(&data);
+        let all = || vec![saved(1), saved(2)];
+        // There is no such directory yet.
+        assert!(journal.save(&[saved(1)], all).is_err());
+        assert!(journal.save(&[], all).is_err());
+        fs::create_dir(&data).unwrap();
+        journal.save(&[saved(2)], all).unwrap();
+        assert_eq!(journal.read().unwrap(), all());
+        assert!(!journal.lacks_some);
+        journal.save(&[saved(3)], || panic!("it lacks nothing")).unwrap();
+        assert_eq!(journal.read().unwrap().len(), 3);
     }
 
     #[test]

@@ -109,6 +109,47 @@ fn a_member_that_nobody_wrote_like_that_is_an_error_and_never_local() {
 }
 
 #[test]
+fn a_scope_that_was_carried_is_known_again() {
+    let before = correlation();
+    let carriers = [Carrier::Baggage];
+    let workflow = begin(&before, "B: site2");
+    let mut headers = HeaderMap::new();
+    write(&mut headers, &workflow, &carriers, &before);
+    let (after, limits) = (restarted(), Limits::default());
+    assert!(matches!(after.find(workflow.key, &limits), Found::Lost));
+    let Found::Known(call) = find_workflow(&headers, &carriers, &after, &limits) else {
+        panic!("not known");
+    };
+    assert!(matches!(after.find(workflow.key, &limits), Found::Known(_)));
+    after.goes_on(&call, &limits);
+    assert_eq!(after.to_be_kept().len(), 1);
+}
+
+#[test]
+fn members_of_others_need_not_be_text() {
+    let correlation = correlation();
+    let carriers = [Carrier::Baggage];
+    let mut headers = HeaderMap::new();
+    let others = HeaderValue::from_bytes(b"user=J\xf6rg").unwrap();
+    headers.insert(BAGGAGE, others.clone());
+    write(
+        &mut headers,
+        &begin(&correlation, "B: site2"),
+        &carriers,
+        &correlation,
+    );
+    assert!(headers[BAGGAGE].as_bytes().ends_with(b",user=J\xf6rg"));
+    assert_eq!(found(&headers, &carriers, &correlation), "B: site2");
+    strip_keys(&mut headers, &carriers, correlation.keys());
+    assert_eq!(headers[BAGGAGE], others);
+    // One of ours is not like that.
+    headers.insert(BAGGAGE, HeaderValue::from_bytes(b"a=1,cheops=\xf6").unwrap());
+    assert_eq!(found(&headers, &carriers, &correlation), "lost");
+    headers.insert(BAGGAGE, HeaderValue::from_static("cheops"));
+    assert_eq!(found(&headers, &carriers, &correlation), "lost");
+}
+
+#[test]
 fn a_long_scope_leaves_room_for_others() {
     let (before, carriers) = (correlation(), [Carrier::Tracestate]);
     let sites: Vec<_> = (0..40).map(|site| format!("site{site}")).collect();

@@ -145,7 +145,9 @@ fn by_credential(
         return Ok(None);
     };
     let correlation = &core.shared.correlation;
-    let workflows = correlation.find_by_credential(&service.name, credential.as_bytes());
+    let workflows = correlation
+        .find_by_credential(&service.name, credential.as_bytes())
+        .ok_or_else(super::lost)?;
     let mut plans = Vec::with_capacity(workflows.len());
     for workflow in &workflows {
         plans.push(at_once(core, service, head, rule, &workflow.carried.scope)?);

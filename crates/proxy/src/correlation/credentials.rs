@@ -1,7 +1,8 @@
 //! Which workflows began with which credential.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -12,8 +13,8 @@ use cheops_scope::{Entry, Loc, Scope};
 use cheops_types::{Limit, ServiceName};
 
 use super::{
-    Carried, Workflow,
-    held::{Held, Owner},
+    Carried, Happened, Workflow,
+    held::{Held, InUse, Owner},
     ledger::{Ledger, Room},
     lock,
 };
@@ -21,13 +22,16 @@ use super::{
 /// What a place takes in memory at least, and what each byte of it may take.
 const BASE_BYTES: usize = 512;
 const BYTES_PER_BYTE: usize = 48;
+/// How many places that left too early are known, at 48 bytes. Beyond that nothing leaves for something new that a workflow
+/// which goes on needs.
+const LOST_MAX: usize = 16 * 1024;
 
 /// Where services are for those who come with a credential. Only what a scope says of a service is in it, so it is empty
 /// for most applications and most of the time.
 #[derive(Default)]
 pub(super) struct Credentials {
     begun: Mutex<Begun>,
-    /// How many fingerprints there are.
+    /// How many places are known, or known to be lost.
     len: AtomicUsize,
 }
 
@@ -38,37 +42,55 @@ struct Begun {
     /// By service and fingerprint.
     places: HashMap<ServiceName, ByFingerprint>,
     ledger: Ledger<Place>,
+    /// The places that left although a workflow goes on there, and until when it does. They are few.
+    lost: BTreeMap<LostPlace, u64>,
     clock: u64,
 }
 
+/// A fingerprint, and the hash of a scope that says the place of one service and nothing else.
+type LostPlace = (u128, u64);
+
 /// One service's place in the scopes of workflows with one credential.
 #[derive(Debug)]
-struct Place {
+pub(super) struct Place {
     service: ServiceName,
     fingerprint: u128,
     /// A scope that says this place and nothing else.
     carried: Arc<Carried>,
-    last: Mutex<Last>,
+    keys: Mutex<Keys>,
+    /// Until when it counts, once no request that began with it is under way.
     expires_ms: AtomicU64,
 }
 
-/// The workflow that began last, and how many did.
-#[derive(Debug, Clone, Copy)]
-struct Last {
-    key: u128,
-    begun: u64,
+/// The workflows that began with the place.
+#[derive(Debug, Default)]
+struct Keys {
+    /// Those whose first request is under way, in the order in which they began.
+    under_way: Vec<u128>,
+    /// Of the others, the one whose first request ended last.
+    ended: Option<u128>,
 }
 
-/// That a workflow began, and how long that counts.
+/// That a workflow begins.
 #[derive(Clone, Copy)]
-pub(super) struct Began<'a> {
+pub(super) struct Begins<'a> {
     pub(super) service: &'a ServiceName,
+    pub(super) loc: &'a Loc,
     pub(super) fingerprint: u128,
-    pub(super) workflow: &'a Workflow,
+    pub(super) key: u128,
     pub(super) owner: Owner,
     pub(super) now_ms: u64,
-    pub(super) lasts_ms: u64,
     pub(super) max_bytes: usize,
+    /// Whether it begins although there is no room.
+    pub(super) is_needed: bool,
+}
+
+/// How the request ended that began a workflow.
+#[derive(Clone, Copy)]
+pub(super) struct Ended {
+    pub(super) happened: Happened,
+    /// Until when calls about its credential may come.
+    pub(super) until_ms: u64,
 }
 
 impl Credentials {
@@ -76,76 +98,76 @@ impl Credentials {
         self.len.load(Relaxed) == 0
     }
 
-    /// Notes the beginning, or that it counts for longer.
-    pub(super) fn note(&self, began: Began<'_>, is_again: bool) {
-        let scope = &began.workflow.carried.scope;
-        let Some(loc) = scope.loc_of(began.service) else {
-            return;
-        };
-        let expires_ms = began.now_ms.saturating_add(began.lasts_ms);
+    /// Notes that a workflow begins. Its place neither expires nor leaves before it is told that the workflow's first
+    /// request ended. None when there is no room.
+    pub(super) fn begin(&self, begins: Begins<'_>) -> Option<InUse<Place>> {
         let begun = &mut *lock(&self.begun);
         begun.clock += 1;
-        let known = begun.find(began.service, began.fingerprint, loc).cloned();
-        if let Some(held) = &known {
-            if !is_again {
-                let mut last = lock(&held.value.last);
-                last.key = began.workflow.key;
-                last.begun += 1;
+        let known = begun
+            .find(begins.service, begins.fingerprint, begins.loc)
+            .cloned();
+        let held = match known {
+            Some(held) => {
+                held.touch(begun.clock);
+                if !held.is_of(begins.owner) {
+                    begun.ledger.share(&held, begins.owner, begun.clock);
+                }
+                held
             }
-            held.value.expires_ms.fetch_max(expires_ms, Relaxed);
-            held.touch(begun.clock);
-            if !held.is_of(began.owner) {
-                begun.ledger.share(held, began.owner, begun.clock);
-            }
-            return;
-        }
-        let place = Place {
-            service: began.service.clone(),
-            fingerprint: began.fingerprint,
-            carried: Carried::new(Scope::Full(vec![Entry::new(began.service.clone(), loc.clone())])),
-            last: Mutex::new(Last {
-                key: began.workflow.key,
-                begun: 1,
-            }),
-            expires_ms: AtomicU64::new(expires_ms),
+            None => begun.enter(begins)?,
         };
-        begun.enter(place, began);
-        self.len.store(begun.ledger.len(), Relaxed);
+        self.len.store(begun.len(), Relaxed);
+        lock(&held.value.keys).under_way.push(begins.key);
+        held.take()
     }
 
-    /// A workflow has not begun after all: no service has seen it.
-    pub(super) fn take_back(&self, service: &ServiceName, fingerprint: u128, workflow: &Workflow) {
-        let Some(loc) = workflow.carried.scope.loc_of(service) else {
-            return;
-        };
+    /// The first request of a workflow ended. A place that no service has seen is forgotten.
+    pub(super) fn end(&self, place: InUse<Place>, key: u128, ended: Ended) {
         let begun = &mut *lock(&self.begun);
-        let Some(place) = begun.find(service, fingerprint, loc).cloned() else {
-            return;
+        let held = place.clone();
+        if ended.happened == Happened::GoesOn {
+            held.keep(ended.until_ms);
+        }
+        drop(place);
+        let is_seen = {
+            let mut keys = lock(&held.value.keys);
+            keys.under_way.retain(|other| *other != key);
+            if ended.happened != Happened::NotExecuted {
+                keys.ended = Some(key);
+                held.value.expires_ms.fetch_max(ended.until_ms, Relaxed);
+            }
+            keys.latest().is_some()
         };
-        let mut last = lock(&place.value.last);
-        last.begun -= 1;
-        if last.begun == 0 {
-            begun.ledger.leave(&place);
-            begun.forget(&place);
-            self.len.store(begun.ledger.len(), Relaxed);
+        if !is_seen {
+            begun.leave(&held);
+            self.len.store(begun.len(), Relaxed);
         }
     }
 
-    /// For each place, the workflow that began last.
-    pub(super) fn find(&self, service: &str, fingerprint: u128, now_ms: u64) -> Vec<Workflow> {
+    /// For each place, the workflow that began last; `None` when one of the places is lost.
+    pub(super) fn find(&self, service: &str, fingerprint: u128, now_ms: u64) -> Option<Vec<Workflow>> {
         let begun = lock(&self.begun);
         let places = begun.places.get(service).and_then(|of| of.get(&fingerprint));
         let current = places
             .into_iter()
             .flatten()
-            .filter(|place| place.value.expires_ms.load(Relaxed) > now_ms);
-        current
-            .map(|place| Workflow {
-                key: lock(&place.value.last).key,
+            .filter(|place| !is_over(place, now_ms));
+        let current: Vec<_> = current.collect();
+        let of_credential = (fingerprint, 0)..=(fingerprint, u64::MAX);
+        let mut lost = begun.lost.range(of_credential);
+        let is_lost = lost
+            .any(|(id, until_ms)| *until_ms > now_ms && !current.iter().any(|place| place.value.id() == *id));
+        if is_lost {
+            return None;
+        }
+        let workflow = |place: &Arc<Held<Place>>| {
+            Some(Workflow {
+                key: lock(&place.value.keys).latest()?,
                 carried: place.value.carried.clone(),
                 known: None,
             })
-            .collect()
+        };
+        Some(current.into_iter().filter_map(workflow).collect())
     }
 
     /// Drops what is over.
@@ -154,22 +176,41 @@ impl Credentials {
             return;
         }
         let begun = &mut *lock(&self.begun);
-        let is_over = |held: &Held<Place>| held.value.expires_ms.load(Relaxed) <= now_ms;
-        let mut over = Vec::new();
-        for place in begun.places.values().flat_map(HashMap::values).flatten() {
-            if is_over(place) {
-                over.push(place.clone());
-            }
-        }
+        begun.ledger.release_kept(begun.clock, now_ms);
+        begun.lost.retain(|_, until_ms| *until_ms > now_ms);
+        let places = begun.places.values().flat_map(HashMap::values).flatten();
+        let may_leave = |place: &&Arc<Held<Place>>| is_over(place, now_ms) && !place.is_kept(now_ms);
+        let over: Vec<_> = places.filter(may_leave).cloned().collect();
         for place in over {
-            begun.ledger.leave(&place);
-            begun.forget(&place);
+            begun.leave(&place);
         }
-        self.len.store(begun.ledger.len(), Relaxed);
+        self.len.store(begun.len(), Relaxed);
+    }
+}
+
+fn is_over(place: &Held<Place>, now_ms: u64) -> bool {
+    !place.is_in_use() && place.value.expires_ms.load(Relaxed) <= now_ms
+}
+
+impl Keys {
+    fn latest(&self) -> Option<u128> {
+        self.under_way.last().copied().or(self.ended)
+    }
+}
+
+impl Place {
+    fn id(&self) -> LostPlace {
+        let mut hasher = DefaultHasher::new();
+        self.carried.text.hash(&mut hasher);
+        (self.fingerprint, hasher.finish())
     }
 }
 
 impl Begun {
+    fn len(&self) -> usize {
+        self.ledger.len() + self.lost.len()
+    }
+
     fn find(&self, service: &str, fingerprint: u128, loc: &Loc) -> Option<&Arc<Held<Place>>> {
         let places = self.places.get(service)?.get(&fingerprint)?;
         places
@@ -177,25 +218,52 @@ impl Begun {
             .find(|place| place.value.carried.scope.loc_of(service) == Some(loc))
     }
 
-    fn enter(&mut self, place: Place, began: Began<'_>) {
+    fn enter(&mut self, begins: Begins<'_>) -> Option<Arc<Held<Place>>> {
+        let service = begins.service;
+        let entry = Entry::new(service.clone(), begins.loc.clone());
+        let place = Place {
+            service: service.clone(),
+            fingerprint: begins.fingerprint,
+            carried: Carried::new(Scope::Full(vec![entry])),
+            keys: Mutex::default(),
+            expires_ms: AtomicU64::new(0),
+        };
         let bytes = BASE_BYTES + BYTES_PER_BYTE * place.carried.text.len();
-        let held = Held::new(place, bytes, began.owner);
+        let held = Held::new(place, bytes, begins.owner);
         let room = Room {
-            max_bytes: began.max_bytes,
+            max_bytes: begins.max_bytes,
             now: self.clock,
-            now_ms: began.now_ms,
+            now_ms: begins.now_ms,
+            is_needed: begins.is_needed,
+            takes_kept: self.lost.len() < LOST_MAX,
         };
         let mut left = Vec::new();
         let is_entered = self.ledger.enter(&held, room, &mut left);
         for place in &left {
             self.forget(place);
+            if place.left_early() {
+                self.lost.insert(place.value.id(), place.kept_until_ms());
+            }
         }
         if !left.is_empty() || !is_entered {
             Limit::CorrelationCredentials.hit();
         }
-        if is_entered {
-            let of_service = self.places.entry(began.service.clone()).or_default();
-            of_service.entry(began.fingerprint).or_default().push(held);
+        if !is_entered {
+            return None;
+        }
+        let of_service = self.places.entry(service.clone()).or_default();
+        of_service
+            .entry(begins.fingerprint)
+            .or_default()
+            .push(held.clone());
+        Some(held)
+    }
+
+    /// Takes a place out, unless it is in use.
+    fn leave(&mut self, place: &Arc<Held<Place>>) {
+        self.ledger.leave(place);
+        if place.is_gone() {
+            self.forget(place);
         }
     }
 

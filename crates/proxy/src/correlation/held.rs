@@ -2,7 +2,10 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    atomic::{
+        AtomicU32, AtomicU64,
+        Ordering::{AcqRel, Relaxed, Release},
+    },
 };
 
 /// Whose share of a table counts: an address, and within it the credential that it showed.
@@ -53,7 +56,7 @@ impl Owner {
     }
 
     /// To whom it belongs when both use it.
-    fn with(self, other: Self) -> Self {
+    pub(super) fn with(self, other: Self) -> Self {
         if self.includes(other) {
             self
         } else if self.address == other.address {
@@ -69,6 +72,8 @@ impl Owner {
 
 /// In [`Held::uses`]: it left the table, and nobody may begin to use it.
 const GONE: u32 = 1 << 31;
+/// In [`Held::uses`]: a workflow with it goes on, so that it leaves last.
+const KEPT: u32 = 1 << 30;
 
 /// A value in a table, with what decides whether it may leave.
 #[derive(Debug)]
@@ -79,7 +84,7 @@ pub(super) struct Held<T> {
     uses: AtomicU32,
     /// When it was last used, by the table's own clock.
     used_at: AtomicU64,
-    /// Until when it must not leave.
+    /// Until when it is kept.
     kept_until_ms: AtomicU64,
     address: AtomicU64,
     credential: AtomicU64,
@@ -105,13 +110,23 @@ impl<T> Held<T> {
         Some(InUse(self.clone()))
     }
 
-    /// Makes it leave for good, unless it is in use.
+    /// Makes it leave for good, unless it is in use or kept.
     pub(super) fn retire(&self) -> bool {
         self.uses.compare_exchange(0, GONE, Relaxed, Relaxed).is_ok()
     }
 
+    /// Makes it leave although it is kept, unless it is in use.
+    pub(super) fn retire_kept(&self) -> bool {
+        let gone = KEPT | GONE;
+        self.uses.compare_exchange(KEPT, gone, Relaxed, Relaxed).is_ok()
+    }
+
     pub(super) fn is_gone(&self) -> bool {
         self.uses.load(Relaxed) & GONE != 0
+    }
+
+    pub(super) fn is_in_use(&self) -> bool {
+        self.uses.load(Relaxed) & !(GONE | KEPT) != 0
     }
 
     /// Notes that it is used; most often nothing has to be written.
@@ -125,18 +140,38 @@ impl<T> Held<T> {
         self.used_at.load(Relaxed)
     }
 
-    /// Keeps it until then, and tells until when it was kept before.
+    /// Keeps it until then, and tells until when it was kept before. Only what is in use.
     pub(super) fn keep(&self, until_ms: u64) -> u64 {
-        self.kept_until_ms.swap(until_ms, Relaxed)
+        let before = self.kept_until_ms.swap(until_ms, Relaxed);
+        self.uses.fetch_or(KEPT, Release);
+        before
     }
 
+    /// Until when it is kept; 0 when it never was.
+    pub(super) fn kept_until_ms(&self) -> u64 {
+        self.kept_until_ms.load(Relaxed)
+    }
+
+    /// Whether it is kept. If not, it may retire. Only under the ledger's lock.
     pub(super) fn is_kept(&self, now_ms: u64) -> bool {
-        self.kept_until_ms.load(Relaxed) > now_ms
+        if self.kept_until_ms() > now_ms {
+            return true;
+        }
+        // Mostly it never was.
+        if self.kept_until_ms() == 0 {
+            return false;
+        }
+        self.uses.fetch_and(!KEPT, AcqRel);
+        let is_kept_again = self.kept_until_ms() > now_ms;
+        if is_kept_again {
+            self.uses.fetch_or(KEPT, Relaxed);
+        }
+        is_kept_again
     }
 
-    /// Whether it was ever kept.
-    pub(super) fn was_kept(&self) -> bool {
-        self.kept_until_ms.load(Relaxed) > 0
+    /// Whether it was still kept when it left.
+    pub(super) fn left_early(&self) -> bool {
+        self.uses.load(Relaxed) == KEPT | GONE
     }
 
     /// Changed only under the ledger's lock. Who reads it in between finds an owner who is told to come again.
@@ -151,12 +186,9 @@ impl<T> Held<T> {
         self.owner().includes(owner)
     }
 
-    /// Makes it belong to `other` as well, and tells to whom it does now.
-    pub(super) fn share_with(&self, other: Owner) -> Owner {
-        let owner = self.owner().with(other);
+    pub(super) fn give_to(&self, owner: Owner) {
         self.credential.store(owner.credential, Relaxed);
         self.address.store(owner.address, Relaxed);
-        owner
     }
 }
 
@@ -193,15 +225,34 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_leaves_by_its_own_way_only() {
+        let held = Held::new((), 1, Owner::COMMON);
+        let in_use = held.take().unwrap();
+        held.keep(10);
+        assert!(held.is_in_use() && !held.retire_kept());
+        drop(in_use);
+        // Whoever saw that it was not kept, just before.
+        assert!(!held.retire());
+        assert!(held.is_kept(9) && !held.retire());
+        assert!(!held.is_kept(10) && !held.retire_kept());
+        held.take().unwrap().keep(20);
+        assert!(held.is_kept(10) && !held.left_early());
+        assert!(held.retire_kept());
+        assert!(held.left_early() && held.take().is_none());
+    }
+
+    #[test]
     fn what_several_use_belongs_to_all_of_them() {
         let owner = |address, credential| Owner::new(Some(address), credential);
         let (mine, yours) = (owner(7, Some(1)), owner(7, Some(2)));
         let held = Held::new((), 1, mine);
         assert!(held.is_of(mine) && !held.is_of(yours) && !held.is_of(owner(7, None)));
-        assert_eq!(held.share_with(mine), mine);
-        assert_eq!(held.share_with(yours), owner(7, None));
+        assert_eq!(mine.with(mine), mine);
+        assert_eq!(mine.with(yours), owner(7, None));
+        held.give_to(mine.with(yours));
         assert!(held.is_of(mine) && held.is_of(yours) && !held.is_of(owner(8, None)));
-        assert_eq!(held.share_with(owner(8, None)), Owner::COMMON);
+        assert_eq!(held.owner().with(owner(8, None)), Owner::COMMON);
+        held.give_to(Owner::COMMON);
         assert!(held.is_of(mine) && held.is_of(owner(9, Some(3))));
     }
 }

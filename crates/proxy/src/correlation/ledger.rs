@@ -3,7 +3,8 @@
 //! The table is `max_bytes` large. One address holds at most a quarter of it, one credential there at most an
 //! eighth. Whoever has his share gives up his own least recently used. When the table is full although nobody has
 //! more than his share, an address with less than a 64th of it may take from the one that holds most. So a flood by
-//! one address costs the others a 64th at most, and a newcomer always finds a place.
+//! one address costs the others a 64th at most, and a newcomer always finds a place. What is in use never leaves; what
+//! is kept for a workflow that goes on leaves only when whoever has to give has nothing else, the oldest first.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -16,6 +17,8 @@ use super::held::{Held, Owner};
 const ADDRESS_SHARE: usize = 4;
 /// Of the table, what one credential may hold at one address.
 const CREDENTIAL_SHARE: usize = 8;
+/// Of the table, what may be nobody's in particular. What several addresses use beyond that stays the first one's.
+const COMMON_SHARE: usize = 2;
 /// Of the table, what an address may take from others.
 const CLAIM: usize = 64;
 /// How many are looked at, so that many that are in use cost one request little.
@@ -30,11 +33,17 @@ pub(super) struct Room {
     /// By the table's own clock.
     pub(super) now: u64,
     pub(super) now_ms: u64,
+    /// Whether it is entered although there is no room.
+    pub(super) is_needed: bool,
+    /// Whether what is kept may leave for it.
+    pub(super) takes_kept: bool,
 }
 
 pub(super) struct Ledger<T> {
     bytes: usize,
     len: usize,
+    /// By the limit of the last entry.
+    common_max_bytes: usize,
     addresses: HashMap<u64, Address<T>>,
     /// The addresses, those that hold most last.
     by_bytes: BTreeSet<(usize, u64)>,
@@ -53,8 +62,8 @@ struct Group<T> {
     /// In the order in which they may leave, each with the time at which it was queued. What was used since is queued
     /// again when its turn comes. May have some that belong to others by now.
     queue: VecDeque<(Arc<Held<T>>, u64)>,
-    /// Those whose turn came while they were kept.
-    kept: Vec<Arc<Held<T>>>,
+    /// Those whose turn came while they were kept, in that order.
+    kept: VecDeque<Arc<Held<T>>>,
 }
 
 impl<T> Default for Ledger<T> {
@@ -62,6 +71,7 @@ impl<T> Default for Ledger<T> {
         Self {
             bytes: 0,
             len: 0,
+            common_max_bytes: 0,
             addresses: HashMap::new(),
             by_bytes: BTreeSet::new(),
         }
@@ -77,14 +87,22 @@ impl<T> Ledger<T> {
     /// it is not entered.
     pub(super) fn enter(&mut self, held: &Arc<Held<T>>, room: Room, left: &mut Vec<Arc<Held<T>>>) -> bool {
         let owner = held.owner();
+        self.common_max_bytes = room.max_bytes / COMMON_SHARE;
         while let Some(from) = self.who_gives(owner, held.bytes, room.max_bytes) {
-            let given = match from {
-                Giver::Group => self.take_from(owner.address(), Some(owner.credential()), room),
-                Giver::Address => self.take_from(owner.address(), None, room),
-                Giver::Largest => self.take_from_largest(room),
+            let mut take = |what| match from {
+                Giver::Group => self.take_from(owner.address(), Some(owner.credential()), room, what),
+                Giver::Address => self.take_from(owner.address(), None, room, what),
+                Giver::Largest => self.take_from_largest(room, what),
             };
-            let Some(given) = given else { return false };
-            left.push(given);
+            let mut given = take(What::Unkept);
+            if given.is_none() && room.takes_kept {
+                given = take(What::Kept);
+            }
+            match given {
+                Some(given) => left.push(given),
+                None if room.is_needed => break,
+                None => return false,
+            }
         }
         self.add(held, owner, room.now);
         self.len += 1;
@@ -102,8 +120,10 @@ impl<T> Ledger<T> {
     /// It is used by another one, too.
     pub(super) fn share(&mut self, held: &Arc<Held<T>>, other: Owner, now: u64) {
         let before = held.owner();
-        let owner = held.share_with(other);
-        if owner != before {
+        let owner = before.with(other);
+        let has_room = owner != Owner::COMMON || self.bytes_of(owner).0 + held.bytes <= self.common_max_bytes;
+        if owner != before && has_room {
+            held.give_to(owner);
             self.remove(held.bytes, before);
             self.add(held, owner, now);
         }
@@ -116,7 +136,7 @@ impl<T> Ledger<T> {
                 let is_mine = |held: &Held<T>| is_of(held, *address, *credential);
                 for held in std::mem::take(&mut group.kept) {
                     if held.is_kept(now_ms) {
-                        group.kept.push(held);
+                        group.kept.push_back(held);
                     } else if is_mine(&held) {
                         group.queue.push_back((held, now));
                     }
@@ -129,12 +149,11 @@ impl<T> Ledger<T> {
     // === who has to give something ===
 
     fn who_gives(&self, owner: Owner, bytes: usize, max_bytes: usize) -> Option<Giver> {
-        let (of_address, of_group) = self.addresses.get(&owner.address()).map_or((0, 0), |address| {
-            let group = address.groups.get(&owner.credential());
-            (address.bytes, group.map_or(0, |group| group.bytes))
-        });
+        let (of_address, of_group) = self.bytes_of(owner);
         let address_max = if owner.is_counted() {
             max_bytes / ADDRESS_SHARE
+        } else if owner == Owner::COMMON {
+            max_bytes / COMMON_SHARE
         } else {
             max_bytes
         };
@@ -151,27 +170,50 @@ impl<T> Ledger<T> {
         }
     }
 
-    fn take_from_largest(&mut self, room: Room) -> Option<Arc<Held<T>>> {
+    /// What an address has, and one credential there.
+    fn bytes_of(&self, owner: Owner) -> (usize, usize) {
+        self.addresses.get(&owner.address()).map_or((0, 0), |address| {
+            let group = address.groups.get(&owner.credential());
+            (address.bytes, group.map_or(0, |group| group.bytes))
+        })
+    }
+
+    fn take_from_largest(&mut self, room: Room, what: What) -> Option<Arc<Held<T>>> {
         let largest = self.by_bytes.iter().rev().take(ADDRESSES_ASKED_MAX);
         let largest: Vec<u64> = largest.map(|(_, address)| *address).collect();
         largest
             .into_iter()
-            .find_map(|address| self.take_from(address, None, room))
+            .find_map(|address| self.take_from(address, None, room, what))
     }
 
     /// The least recently used of an address: of one credential, or of the one that holds most.
-    fn take_from(&mut self, address: u64, credential: Option<u64>, room: Room) -> Option<Arc<Held<T>>> {
+    fn take_from(
+        &mut self,
+        address: u64,
+        credential: Option<u64>,
+        room: Room,
+        what: What,
+    ) -> Option<Arc<Held<T>>> {
         let groups = self.addresses.get_mut(&address)?;
         let asked: Vec<u64> = if let Some(credential) = credential {
             vec![credential]
         } else {
-            let largest = groups.by_bytes.iter().rev().take(ADDRESSES_ASKED_MAX);
+            // What is entered anyway costs no small one what it keeps.
+            let asked_max = match what {
+                What::Kept if room.is_needed => 1,
+                What::Kept | What::Unkept => ADDRESSES_ASKED_MAX,
+            };
+            let largest = groups.by_bytes.iter().rev().take(asked_max);
             largest.map(|(_, credential)| *credential).collect()
         };
         let (held, credential) = asked.into_iter().find_map(|credential| {
             let is_mine = |held: &Held<T>| is_of(held, address, credential);
-            let given = groups.groups.get_mut(&credential)?.give(&is_mine, room)?;
-            Some((given, credential))
+            let group = groups.groups.get_mut(&credential)?;
+            let given = match what {
+                What::Unkept => group.give(&is_mine, room),
+                What::Kept => group.give_kept(&is_mine),
+            };
+            Some((given?, credential))
         })?;
         self.remove(held.bytes, Owner::raw(address, credential));
         self.len -= 1;
@@ -230,6 +272,14 @@ enum Giver {
     Largest,
 }
 
+/// What is given up.
+#[derive(Clone, Copy)]
+enum What {
+    Unkept,
+    /// As the last resort.
+    Kept,
+}
+
 /// Whether it is still there, and whose.
 fn is_of<T>(held: &Held<T>, address: u64, credential: u64) -> bool {
     !held.is_gone() && held.owner() == Owner::raw(address, credential)
@@ -251,7 +301,7 @@ impl<T> Default for Group<T> {
             bytes: 0,
             len: 0,
             queue: VecDeque::new(),
-            kept: Vec::new(),
+            kept: VecDeque::new(),
         }
     }
 }
@@ -268,7 +318,7 @@ impl<T> Group<T> {
                     continue;
                 }
                 if held.is_kept(room.now_ms) {
-                    self.kept.push(held);
+                    self.kept.push_back(held);
                     continue;
                 }
                 let is_spared = spares_used && held.used_at() > queued_at;
@@ -278,6 +328,21 @@ impl<T> Group<T> {
                 self.queue.push_back((held, room.now));
                 looks -= 1;
             }
+        }
+        None
+    }
+
+    /// The one that was kept first and may leave, retired.
+    fn give_kept(&mut self, is_mine: &impl Fn(&Held<T>) -> bool) -> Option<Arc<Held<T>>> {
+        for _ in 0..self.kept.len().min(LOOKS_MAX) {
+            let held = self.kept.pop_front()?;
+            if !is_mine(&held) {
+                continue;
+            }
+            if held.retire_kept() {
+                return Some(held);
+            }
+            self.kept.push_back(held);
         }
         None
     }

@@ -9,6 +9,8 @@ use std::{
     },
 };
 
+use cheops_types::Limit;
+
 use super::{
     Carried,
     held::{Held, InUse, Owner},
@@ -32,7 +34,7 @@ pub(super) struct Known {
 }
 
 /// Found by generation. Callers and replays have places of their own, so that neither needs one that the other
-/// can use up.
+/// can use up. A replay is never refused for want of room: there are only so many under way.
 pub(super) struct Scopes {
     shards: [RwLock<Generations>; SHARDS],
     callers: Places,
@@ -112,9 +114,15 @@ impl Scopes {
             max_bytes: entering.max_bytes,
             now: places.clock.fetch_add(1, Relaxed) + 1,
             now_ms: entering.now_ms,
+            // A replay that is under way has its scope in memory anyhow.
+            is_needed: held.value.carried.inside_replica,
+            takes_kept: true,
         };
         let is_entered = ledger.enter(&held, room, &mut left);
         for held in &left {
+            if held.left_early() {
+                Limit::CorrelationScopes.hit();
+            }
             self.write(held.value.generation).remove(&held.value.generation);
         }
         if !is_entered {

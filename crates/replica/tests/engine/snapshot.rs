@@ -148,10 +148,14 @@ fn who_begins_from_a_state_gets_the_conflicts() {
 fn who_takes_a_state_hears_which_conflicts_were_dealt_with() {
     let mut lab = collided();
     let loser = lab.set("a").conflicts().next().unwrap().loser.id.clone();
-    let draft = lab.record(Verb::Dismiss { loser });
+    let draft = lab.record(Verb::Dismiss { loser: loser.clone() });
     lab.step("a", Event::Request(draft));
     // `c` does not hear that as an operation.
     let message = snapshot(&mut lab, "a", "c", b"state");
+    let Content::Snapshot(state) = &message.content else {
+        panic!("{message:?}");
+    };
+    assert!(state.dismissed.contains(&loser), "also when that is no longer kept");
     let began = lab.step("c", Event::Message(message));
     lab.settle_at("c", began);
     assert_eq!(lab.set("c").done(), lab.set("a").done());

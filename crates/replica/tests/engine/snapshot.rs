@@ -155,7 +155,10 @@ fn who_takes_a_state_hears_which_conflicts_were_dealt_with() {
     let Content::Snapshot(state) = &message.content else {
         panic!("{message:?}");
     };
-    assert!(state.dismissed.contains(&loser), "also when that is no longer kept");
+    assert!(
+        state.dismissed.contains(&loser),
+        "also when that is no longer kept"
+    );
     let began = lab.step("c", Event::Message(message));
     lab.settle_at("c", began);
     assert_eq!(lab.set("c").done(), lab.set("a").done());

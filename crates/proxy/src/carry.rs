@@ -1,5 +1,6 @@
 //! Putting a workflow's key where the application passes it on, and finding it again.
 
+use bytes::Bytes;
 use cheops_glue::Carrier;
 use cheops_types::{Limits, headers};
 use http::{HeaderMap, HeaderName, HeaderValue, header::AsHeaderName};
@@ -7,6 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header::AsHeaderName};
 use crate::{
     KeyMaker,
     correlation::{Correlation, Found, Workflow},
+    hex,
 };
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -30,27 +32,24 @@ struct Trace {
 
 impl Trace {
     fn parse(value: &HeaderValue) -> Option<Self> {
-        let text = value.to_str().ok()?;
-        let mut parts = text.split('-');
-        let version = parts.next().filter(|v| v.len() == 2 && *v != "ff")?;
-        let id = hex(parts.next()?, 32)?;
-        let span = hex(parts.next()?, 16)? as u64;
-        let flags = hex(parts.next()?, 2)? as u8;
-        let is_whole = version != "00" || parts.next().is_none();
+        let mut parts = value.to_str().ok()?.as_bytes().split(|byte| *byte == b'-');
+        let version = parts.next().filter(|v| v.len() == 2 && *v != b"ff")?;
+        let id = hex::read(parts.next()?, 32)?;
+        let span = hex::read(parts.next()?, 16)? as u64;
+        let flags = hex::read(parts.next()?, 2)? as u8;
+        let is_whole = version != b"00" || parts.next().is_none();
         (is_whole && id != 0 && span != 0).then_some(Self { id, span, flags })
     }
 
-    fn print(self) -> String {
-        format!("00-{:032x}-{:016x}-{:02x}", self.id, self.span, self.flags)
-    }
-}
-
-fn hex(text: &str, digits: usize) -> Option<u128> {
-    let is_hex = text.len() == digits && text.bytes().all(|b| b.is_ascii_hexdigit());
-    if is_hex {
-        u128::from_str_radix(text, 16).ok()
-    } else {
-        None
+    fn print(self) -> Vec<u8> {
+        let mut text = Vec::with_capacity("00-".len() + 32 + "-".len() + 16 + "-".len() + 2);
+        text.extend_from_slice(b"00-");
+        hex::push(&mut text, self.id, 32);
+        text.push(b'-');
+        hex::push(&mut text, self.span.into(), 16);
+        text.push(b'-');
+        hex::push(&mut text, self.flags.into(), 2);
+        text
     }
 }
 
@@ -62,6 +61,12 @@ pub(crate) fn write(
     correlation: &Correlation,
 ) {
     headers.remove(SCOPE);
+    let mut is_traced = false;
+    let mut trace = |headers: &mut HeaderMap| {
+        if !std::mem::replace(&mut is_traced, true) {
+            write_trace(headers, workflow.key);
+        }
+    };
     for carrier in carriers {
         match carrier {
             Carrier::ScopeHeader => {
@@ -69,12 +74,12 @@ pub(crate) fn write(
                     headers.insert(SCOPE, value);
                 }
             }
-            Carrier::Traceparent => write_trace(headers, workflow.key),
+            Carrier::Traceparent => trace(headers),
             Carrier::Tracestate => {
                 write_member(headers, TRACESTATE, workflow, correlation);
                 // Without a parent the state would be ignored.
                 if !headers.contains_key(TRACEPARENT) {
-                    write_trace(headers, workflow.key);
+                    trace(headers);
                 }
             }
             Carrier::Baggage => write_member(headers, BAGGAGE, workflow, correlation),
@@ -85,12 +90,15 @@ pub(crate) fn write(
 
 /// The key, and the scope itself where there is room for it: that is still known when the key no longer finds it.
 fn write_member(headers: &mut HeaderMap, name: HeaderName, workflow: &Workflow, correlation: &Correlation) {
-    let mut value = format!("{:032x}", workflow.key);
-    if let Some(sealed) = correlation.seal(workflow) {
-        value.push(SEALED);
-        value.push_str(&sealed);
+    let sealed = correlation.seal(workflow);
+    let sealed_bytes = sealed.as_ref().map_or(0, |sealed| 1 + sealed.len());
+    let mut list = member(KEY_MEMBER, 32 + sealed_bytes);
+    hex::push(&mut list, workflow.key, 32);
+    if let Some(sealed) = sealed {
+        list.push(SEALED as u8);
+        list.extend_from_slice(sealed.as_bytes());
     }
-    put_member(headers, name, KEY_MEMBER, &value);
+    put_member(headers, name, KEY_MEMBER, list);
 }
 
 /// The key becomes the request's id. One that the caller chose would be another workflow's too if the caller
@@ -114,24 +122,34 @@ fn write_trace(headers: &mut HeaderMap, key: u128) {
     }
     let (span, flags) = callers.map_or(((key >> 64) as u64 | 1, 0), |trace| (trace.span, trace.flags));
     let trace = Trace { id: key, span, flags };
-    if let Ok(value) = HeaderValue::try_from(trace.print()) {
+    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(trace.print())) {
         headers.insert(TRACEPARENT, value);
     }
     if let Some(callers) = callers {
-        put_member(headers, TRACESTATE, LINK_MEMBER, &format!("{:032x}", callers.id));
+        let mut link = member(LINK_MEMBER, 32);
+        hex::push(&mut link, callers.id, 32);
+        put_member(headers, TRACESTATE, LINK_MEMBER, link);
     }
 }
 
-/// Puts `member=value` in front of a list header, in place of an older one.
-fn put_member(headers: &mut HeaderMap, name: HeaderName, member: &str, value: &str) {
-    let mut list = format!("{member}={value}").into_bytes();
+/// The beginning of a member, with room for its value.
+fn member(key: &str, value_bytes: usize) -> Vec<u8> {
+    let mut member = Vec::with_capacity(key.len() + "=".len() + value_bytes);
+    member.extend_from_slice(key.as_bytes());
+    member.push(b'=');
+    member
+}
+
+/// Puts a member, `key=value`, in front of a list header, in place of an older one.
+fn put_member(headers: &mut HeaderMap, name: HeaderName, key: &str, member: Vec<u8>) {
+    let mut list = member;
     for old in members(headers, &name) {
-        if key_of(old) != member.as_bytes() {
+        if key_of(old) != key.as_bytes() {
             list.push(b',');
             list.extend_from_slice(old);
         }
     }
-    if let Ok(value) = HeaderValue::from_bytes(&list) {
+    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(list)) {
         headers.insert(name, value);
     }
 }
@@ -202,7 +220,7 @@ fn find_member(headers: &HeaderMap, name: &HeaderName, correlation: &Correlation
         Some((key, sealed)) => (key, Some(sealed)),
         None => (value, None),
     };
-    let Some(key) = hex(key, 32) else {
+    let Some(key) = hex::read(key.as_bytes(), 32) else {
         return Found::Lost;
     };
     match correlation.find(key, limits) {

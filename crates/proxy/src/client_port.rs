@@ -6,7 +6,7 @@ use std::{pin::pin, rc::Rc, sync::Arc};
 
 use cheops_glue::Carrier;
 use cheops_net::{Body, Connection, Expired, SendError};
-use cheops_scope::{ParseLimits, read};
+use cheops_scope::{ParseLimits, Scope, read};
 use cheops_types::{Code, Limit, Outcome, PlanKind, Problem, ServiceName, VerbClass, headers};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, request};
 use hyper::body::Incoming;
@@ -146,21 +146,23 @@ fn own_scope(core: &Core, service: &Service, headers: &HeaderMap) -> Result<Arc<
     };
     let text = std::str::from_utf8(value.as_bytes())
         .map_err(|_| Problem::new(Code::ScopeSyntax, "the scope is not UTF-8 text"))?;
-    let limits = core.limits();
-    let parse_limits = ParseLimits {
-        max_bytes: limits.scope_max_bytes,
-        max_depth: limits.scope_max_depth,
-    };
+    service.scopes.get_or_read(text, || {
+        let scope = read_and_check(core, text)?;
+        Ok(Carried::new(scope.to_full(&service.name)))
+    })
+}
+
+fn read_and_check(core: &Core, text: &str) -> Result<Scope, Problem> {
+    let limits = ParseLimits::from(core.limits());
     let view = WorldView::new(&core.world, core.shared.distances.load_full());
-    let scope = read(text, &parse_limits, Some(&view)).map_err(|diagnostics| {
+    read(text, &limits, Some(&view)).map_err(|diagnostics| {
         match diagnostics.first().code {
             Code::ScopeTooLong => Limit::ScopeBytes.hit(),
             Code::ScopeTooDeep => Limit::ScopeDepth.hit(),
             _ => {}
         }
         diagnostics.to_problem(text)
-    })?;
-    Ok(Carried::new(scope.to_full(&service.name)))
+    })
 }
 
 // === steps 4 to 6 ===

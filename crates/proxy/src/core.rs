@@ -13,6 +13,7 @@ use http::Response;
 
 use crate::{
     Counted, Counters, Shared, World, answer,
+    correlation::ReadScopes,
     service::{Service, Via, identity::Identity},
 };
 
@@ -25,6 +26,8 @@ pub(crate) struct Core {
     pub(crate) counters: Arc<Counters>,
     services: HashMap<ServiceName, Rc<Service>>,
     peers: HashMap<SiteName, Rc<PeerLink>>,
+    /// What other agents carry.
+    pub(crate) carried_scopes: ReadScopes,
 }
 
 impl Core {
@@ -42,6 +45,7 @@ impl Core {
             counters,
             services,
             peers,
+            carried_scopes: ReadScopes::default(),
         }
     }
 
@@ -62,6 +66,7 @@ impl Core {
             shared: self.shared.clone(),
             clock: self.clock.clone(),
             counters: self.counters.clone(),
+            carried_scopes: ReadScopes::default(),
         }
     }
 
@@ -141,6 +146,7 @@ fn services(world: &World, clock: &Rc<Clock>, old: Option<&Core>) -> HashMap<Ser
             trailers: Rc::new(trailers),
             vouch: entry.vouch.clone(),
             via: Via::new(&world.site, &entry.name),
+            scopes: ReadScopes::default(),
         });
         (entry.name.clone(), service)
     });

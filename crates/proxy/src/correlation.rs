@@ -3,6 +3,7 @@
 mod credentials;
 mod held;
 mod ledger;
+mod read_scopes;
 mod saved;
 mod scopes;
 mod sealed;
@@ -24,9 +25,10 @@ use cheops_scope::Loc;
 use cheops_types::{Limit, Limits, ServiceName, Visit};
 use tokio::sync::Notify;
 
-use crate::KeyMaker;
+use crate::{KeyMaker, hex};
 use credentials::{Begins, Credentials, Ended, Place};
 pub(crate) use held::Owner;
+pub(crate) use read_scopes::ReadScopes;
 pub use saved::{InvalidSaved, SavedScope};
 use scopes::{Entering, Known, Scopes};
 use under_way::UnderWay;
@@ -115,7 +117,7 @@ impl Correlation {
 
     /// A name for one attempt to make something, which nobody else has.
     pub(crate) fn mint_attempt(&self) -> String {
-        format!("{:032x}", self.keys.attempt())
+        hex::text(self.keys.attempt())
     }
 
     /// How many scopes are known.

@@ -21,6 +21,7 @@ mod facts;
 pub mod fuzzing;
 mod gather;
 mod head;
+mod hex;
 mod job;
 mod key;
 mod listener;

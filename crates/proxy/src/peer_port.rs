@@ -148,12 +148,10 @@ fn read_flow(core: &Core, head: &request::Parts) -> Result<Flow, Problem> {
         return Ok(Flow::Alone);
     };
     let text = value.to_str().unwrap_or_default();
-    let limits = core.limits();
-    let limits = ParseLimits {
-        max_bytes: limits.scope_max_bytes,
-        max_depth: limits.scope_max_depth,
-    };
-    let scope =
-        read(text, &limits.for_printed(), None).map_err(|diagnostics| diagnostics.to_problem(text))?;
-    Ok(Flow::Begins(Carried::new(scope)))
+    let carried = core.carried_scopes.get_or_read(text, || {
+        let limits = ParseLimits::from(core.limits()).for_printed();
+        let scope = read(text, &limits, None).map_err(|diagnostics| diagnostics.to_problem(text));
+        scope.map(Carried::new)
+    })?;
+    Ok(Flow::Begins(carried))
 }

@@ -9,6 +9,7 @@ use cheops_net::{Trailers, Upstream};
 use cheops_types::ServiceName;
 use http::HeaderMap;
 
+use crate::correlation::ReadScopes;
 use identity::Identity;
 pub(crate) use via::Via;
 
@@ -26,6 +27,8 @@ pub(crate) struct Service {
     /// Callers with privileges that a peer may speak for.
     pub(crate) vouch: Vec<String>,
     pub(crate) via: Via,
+    /// What callers of this service have asked for.
+    pub(crate) scopes: ReadScopes,
 }
 
 impl Service {

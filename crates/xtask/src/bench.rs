@@ -5,6 +5,7 @@ mod client;
 mod contender;
 mod cpu;
 mod create;
+mod instructions;
 mod list;
 mod load;
 mod proxy;
@@ -26,6 +27,8 @@ pub(crate) enum Bench {
     Proxy(proxy::Args),
     /// What a caller waits for a replicated create, by the number of sites and their distance
     Create(create::Args),
+    /// Instructions that the agent takes for a request, counted by callgrind: plain, and with a scope
+    Instructions(instructions::Args),
     /// A merged list of many items over five sites: its pages beside those of one site, and the agent's memory
     List(list::Args),
     /// Scoped load at full rate: nothing may be refused, and the agent's memory must stay below 60 MiB
@@ -38,6 +41,7 @@ pub(crate) fn run(repo: &Repo, bench: Bench) -> Result<ExitCode> {
     match bench {
         Bench::Proxy(args) => proxy::run(repo, &args),
         Bench::Create(args) => create::run(repo, &args),
+        Bench::Instructions(args) => instructions::run(repo, &args),
         Bench::List(args) => list::run(repo, &args),
         Bench::Scoped(args) => scoped::run(repo, &args),
         Bench::Sets(args) => sets::run(repo, &args),

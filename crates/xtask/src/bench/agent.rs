@@ -8,8 +8,21 @@ use super::{
     contender::write,
     server::{Server, free_address},
 };
+
 pub(super) fn start(
     program: &Path,
+    core: usize,
+    public: SocketAddr,
+    upstream: SocketAddr,
+    dir: &Path,
+) -> Result<Server> {
+    start_with(program, &[], core, public, upstream, dir)
+}
+
+/// Like [`start`], with arguments in front of the agent's own: `program` may be one that runs the agent.
+pub(super) fn start_with(
+    program: &Path,
+    before: &[&str],
     core: usize,
     public: SocketAddr,
     upstream: SocketAddr,
@@ -30,5 +43,6 @@ upstream = \"http://{upstream}\"
         dir = dir.display(),
     );
     let file = write(dir, "cheops.toml", &config)?;
-    Server::start(program, &["run", "-c", &file], core, public, dir)
+    let args = [before, &["run", "-c", &file]].concat();
+    Server::start(program, &args, core, public, dir)
 }

@@ -5,6 +5,8 @@ mod client;
 mod contender;
 mod cpu;
 mod create;
+mod forward;
+mod idle;
 mod instructions;
 mod list;
 mod load;
@@ -27,6 +29,10 @@ pub(crate) enum Bench {
     Proxy(proxy::Args),
     /// What a caller waits for a replicated create, by the number of sites and their distance
     Create(create::Args),
+    /// A forward to another site: two agents beside two HAProxy processes, with TLS between them
+    Forward(forward::Args),
+    /// What an agent has in memory after its start, after some use, and with a thousand connections
+    Idle(idle::Args),
     /// Instructions that the agent takes for a request, counted by callgrind: plain, and with a scope
     Instructions(instructions::Args),
     /// A merged list of many items over five sites: its pages beside those of one site, and the agent's memory
@@ -41,6 +47,8 @@ pub(crate) fn run(repo: &Repo, bench: Bench) -> Result<ExitCode> {
     match bench {
         Bench::Proxy(args) => proxy::run(repo, &args),
         Bench::Create(args) => create::run(repo, &args),
+        Bench::Forward(args) => forward::run(repo, &args),
+        Bench::Idle(args) => idle::run(repo, &args),
         Bench::Instructions(args) => instructions::run(repo, &args),
         Bench::List(args) => list::run(repo, &args),
         Bench::Scoped(args) => scoped::run(repo, &args),

@@ -19,7 +19,11 @@ use crate::command::find_program;
 pub(super) enum Contender {
     Nginx,
     Haproxy,
+    /// With a Lua script that reads a scope and chooses the backend by it
+    HaproxyLua,
     Cheops,
+    /// The same agent, asked with a scope
+    CheopsScope,
 }
 
 impl fmt::Display for Contender {
@@ -27,7 +31,9 @@ impl fmt::Display for Contender {
         f.write_str(match self {
             Self::Nginx => "nginx",
             Self::Haproxy => "haproxy",
+            Self::HaproxyLua => "haproxy+lua",
             Self::Cheops => "cheops",
+            Self::CheopsScope => "cheops+scope",
         })
     }
 }
@@ -36,7 +42,23 @@ impl fmt::Display for Contender {
 pub(super) struct Running {
     pub(super) address: SocketAddr,
     pub(super) server: Server,
+    /// What its requests have beside the usual headers.
+    pub(super) header: Option<&'static str>,
 }
+
+const SCOPE_HEADER: &str = "X-Scope: bench";
+const SCRIPT_FILE: &str = "scope.lua";
+/// What an operator would write who has HAProxy alone: one site for all, or one for each service.
+const SCOPE_SCRIPT: &str = r#"core.register_action("scope", {"http-req"}, function(txn)
+  local field = txn.http:req_get_headers()["x-scope"]
+  if not field then return end
+  for entry in field[0]:gmatch("[^,]+") do
+    local service, site = entry:match("^%s*(%w+)%s*:%s*(%w+)%s*$")
+    if not service then service, site = "web", entry:match("^%s*(%w+)%s*$") end
+    if service == "web" then txn:set_var("txn.site", site) end
+  end
+end)
+"#;
 
 impl Contender {
     /// Starts the proxy on a core, in a directory of its own below `dir`.
@@ -52,10 +74,27 @@ impl Contender {
         let address = free_address()?;
         let server = match self {
             Self::Nginx => start_nginx(core, address, &nginx_proxy(address, upstream), &dir),
-            Self::Haproxy => start_haproxy(core, address, upstream, &dir),
-            Self::Cheops => agent::start(agent, core, address, upstream, &dir),
+            Self::Haproxy => start_haproxy(core, address, &haproxy_proxy(address, upstream), &dir),
+            Self::HaproxyLua => {
+                write(&dir, SCRIPT_FILE, SCOPE_SCRIPT)?;
+                start_haproxy(core, address, &haproxy_scope(address, upstream), &dir)
+            }
+            Self::Cheops | Self::CheopsScope => agent::start(agent, core, address, upstream, &dir),
         }?;
-        Ok(Running { address, server })
+        Ok(Running {
+            address,
+            server,
+            header: self.has_scope().then_some(SCOPE_HEADER),
+        })
+    }
+
+    pub(super) fn is_agent(self) -> bool {
+        matches!(self, Self::Cheops | Self::CheopsScope)
+    }
+
+    /// Whether it is asked with a scope.
+    fn has_scope(self) -> bool {
+        matches!(self, Self::HaproxyLua | Self::CheopsScope)
     }
 }
 
@@ -117,10 +156,7 @@ keepalive_time 1d;
     )
 }
 
-fn start_haproxy(core: usize, address: SocketAddr, upstream: SocketAddr, dir: &Path) -> Result<Server> {
-    let config = format!(
-        "global
-  nbthread 1
+const HAPROXY_COMMON: &str = "  nbthread 1
   maxconn 4096
 defaults
   mode http
@@ -129,14 +165,40 @@ defaults
   timeout connect 2s
   timeout client 60s
   timeout server 60s
-frontend in
+";
+
+fn haproxy_proxy(address: SocketAddr, upstream: SocketAddr) -> String {
+    format!(
+        "global
+{HAPROXY_COMMON}frontend in
   bind {address}
   default_backend app
 backend app
   server app {upstream}
 "
-    );
-    let file = write(dir, "haproxy.cfg", &config)?;
+    )
+}
+
+/// Other sites would be backends too; here all is asked of this one.
+fn haproxy_scope(address: SocketAddr, upstream: SocketAddr) -> String {
+    format!(
+        "global
+  lua-load {SCRIPT_FILE}
+{HAPROXY_COMMON}frontend in
+  bind {address}
+  http-request lua.scope
+  use_backend elsewhere unless {{ var(txn.site) -m str bench }}
+  default_backend app
+backend app
+  server app {upstream}
+backend elsewhere
+  http-request deny
+"
+    )
+}
+
+pub(super) fn start_haproxy(core: usize, address: SocketAddr, config: &str, dir: &Path) -> Result<Server> {
+    let file = write(dir, "haproxy.cfg", config)?;
     Server::start(&program("haproxy")?, &["-db", "-f", &file], core, address, dir)
 }
 

@@ -12,6 +12,8 @@ pub(super) struct Load<'a> {
     pub(super) seconds: u64,
     /// A script of `wrk` that makes up the requests; without one, all are `GET /`.
     pub(super) script: Option<&'a Path>,
+    /// A header of every request, as `Name: value`.
+    pub(super) header: Option<&'a str>,
 }
 
 /// What the clients saw in one run.
@@ -35,6 +37,9 @@ impl Load<'_> {
             .args(["--duration", &format!("{}s", self.seconds)]);
         if let Some(script) = self.script {
             command.arg("--script").arg(script);
+        }
+        if let Some(header) = self.header {
+            command.arg("--header").arg(header);
         }
         let output = command
             .arg(format!("http://{target}/"))

@@ -5,12 +5,16 @@
 //! in an order that rotates, so that what changes on the machine changes for all; only ratios within
 //! a round are compared.
 
-use std::{path::PathBuf, process::ExitCode, thread};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    thread,
+};
 
 use anyhow::{Result, bail};
 
 use super::{
-    contender::{Contender, PLAIN_BODY, Running, start_upstream},
+    contender::{Contender, PLAIN_BODY, Running, start_upstream, write},
     cpu::CpuTime,
     load::{Load, Seen},
     report::Report,
@@ -33,6 +37,9 @@ pub(crate) struct Args {
     /// Connections that each send one request after the other
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
     connections: u64,
+    /// What each connection waits between an answer and its next request, so that all proxies get about the same rate
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=10_000))]
+    pause_ms: u64,
     /// Proxies to compare; nginx is always among them
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Contender::Nginx, Contender::Haproxy, Contender::Cheops])]
     only: Vec<Contender>,
@@ -69,7 +76,7 @@ pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
     tools::ensure()?;
     let agent = match &args.agent {
         Some(path) => path.canonicalize()?,
-        None if contenders.contains(&Contender::Cheops) => build_agent(repo, &args.profile)?,
+        None if contenders.iter().any(|contender| contender.is_agent()) => build_agent(repo, &args.profile)?,
         None => PathBuf::new(),
     };
 
@@ -79,11 +86,13 @@ pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
         .iter()
         .map(|contender| contender.start(PROXY_CORE, upstream, dir.path(), &agent))
         .collect::<Result<Vec<_>>>()?;
+    let script = pause(args.pause_ms, dir.path())?;
     let load = Load {
         core: LOAD_CORE,
         connections: args.connections as usize,
         seconds: args.seconds,
-        script: None,
+        script: script.as_deref(),
+        header: None,
     };
 
     for proxy in &running {
@@ -101,7 +110,7 @@ pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
     }
     eprintln!();
 
-    let report = Report::new(&contenders, &rounds, load);
+    let report = Report::new(&contenders, &rounds, load, args.pause_ms);
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
@@ -123,7 +132,20 @@ pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
     })
 }
 
+/// A script of `wrk` in which every connection waits before it asks again.
+fn pause(ms: u64, dir: &Path) -> Result<Option<PathBuf>> {
+    if ms == 0 {
+        return Ok(None);
+    }
+    let script = format!("function delay() return {ms} end\n");
+    Ok(Some(write(dir, "pause.lua", &script)?.into()))
+}
+
 pub(super) fn measure(proxy: &Running, load: Load<'_>) -> Result<Measure> {
+    let load = Load {
+        header: proxy.header,
+        ..load
+    };
     let before = CpuTime::of(proxy.server.pid())?;
     let seen = load.run(proxy.address)?;
     let cpu_ns = CpuTime::of(proxy.server.pid())?.since(&before);

@@ -11,7 +11,57 @@ pub(super) struct Report {
     rounds: usize,
     seconds: u64,
     connections: usize,
+    pause_ms: u64,
     proxies: Vec<Line>,
+    aims: Vec<Reached>,
+}
+
+/// What one proxy may take in relation to another in the same round.
+struct Aim {
+    of: Contender,
+    beside: Contender,
+    quantity: (&'static str, fn(&Measure) -> f64),
+    max: f64,
+    /// It means something only where both are asked equally often.
+    at_equal_rate: bool,
+}
+
+const CPU: (&str, fn(&Measure) -> f64) = ("CPU", |m| m.cpu_us);
+const P99: (&str, fn(&Measure) -> f64) = ("p99", |m| m.seen.p99_us);
+
+const AIMS: [Aim; 5] = [
+    aim(Contender::Cheops, Contender::Nginx, CPU, 0.95),
+    aim(Contender::Cheops, Contender::Haproxy, CPU, 0.9),
+    aim(Contender::CheopsScope, Contender::Cheops, CPU, 1.1),
+    aim(Contender::CheopsScope, Contender::HaproxyLua, CPU, 0.75),
+    Aim {
+        at_equal_rate: true,
+        ..aim(Contender::Cheops, Contender::Haproxy, P99, 1.0)
+    },
+];
+
+const fn aim(
+    of: Contender,
+    beside: Contender,
+    quantity: (&'static str, fn(&Measure) -> f64),
+    max: f64,
+) -> Aim {
+    Aim {
+        of,
+        beside,
+        quantity,
+        max,
+        at_equal_rate: false,
+    }
+}
+
+/// An aim, and the median of the rounds' ratios.
+#[derive(Serialize)]
+struct Reached {
+    what: String,
+    ratio: Quartiles,
+    max: f64,
+    holds: bool,
 }
 
 #[derive(Serialize)]
@@ -44,7 +94,12 @@ pub(super) struct Quartiles {
 
 impl Report {
     /// Each round holds the contenders' measures in the order of `contenders`.
-    pub(super) fn new(contenders: &[Contender], rounds: &[Vec<Measure>], load: Load<'_>) -> Self {
+    pub(super) fn new(
+        contenders: &[Contender],
+        rounds: &[Vec<Measure>],
+        load: Load<'_>,
+        pause_ms: u64,
+    ) -> Self {
         let figure = |at: usize, quantity: fn(&Measure) -> f64| Figure {
             value: Quartiles::of(rounds.iter().map(|round| quantity(&round[at])).collect()),
             ratio: Quartiles::of(
@@ -67,7 +122,13 @@ impl Report {
             rounds: rounds.len(),
             seconds: load.seconds,
             connections: load.connections,
+            pause_ms,
             proxies: contenders.iter().enumerate().map(line).collect(),
+            aims: AIMS
+                .iter()
+                .filter(|aim| !aim.at_equal_rate || pause_ms > 0)
+                .filter_map(|aim| aim.look(contenders, rounds))
+                .collect(),
         }
     }
 
@@ -75,6 +136,25 @@ impl Report {
     pub(super) fn cpu_ratio(&self, contender: Contender) -> f64 {
         let line = self.proxies.iter().find(|line| line.contender == contender);
         line.map_or(f64::NAN, |line| line.cpu_us.ratio.median)
+    }
+}
+
+impl Aim {
+    /// None where one of the two was not measured.
+    fn look(&self, contenders: &[Contender], rounds: &[Vec<Measure>]) -> Option<Reached> {
+        let at = |wanted| contenders.iter().position(|contender| *contender == wanted);
+        let (of, beside) = (at(self.of)?, at(self.beside)?);
+        let (name, quantity) = self.quantity;
+        let ratios = rounds
+            .iter()
+            .map(|round| quantity(&round[of]) / quantity(&round[beside]));
+        let ratio = Quartiles::of(ratios.collect());
+        Some(Reached {
+            what: format!("{name} of {}, times {}'s", self.of, self.beside),
+            ratio,
+            max: self.max,
+            holds: ratio.median <= self.max,
+        })
     }
 }
 
@@ -103,9 +183,9 @@ impl fmt::Display for Report {
         let first = self.proxies.first().map_or("", |line| &line.name);
         writeln!(
             f,
-            "{} paired rounds of {} s, {} connections\nratio to {first}: median (quartiles); \
+            "{} paired rounds of {} s, {} connections that wait {} ms between requests\nratio to {first}: median (quartiles); \
              behind it the absolute median, for information",
-            self.rounds, self.seconds, self.connections
+            self.rounds, self.seconds, self.connections, self.pause_ms
         )?;
         let names: Vec<_> = self.proxies.iter().map(|line| line.name.clone()).collect();
         write_row(f, "", &names)?;
@@ -119,6 +199,16 @@ impl fmt::Display for Report {
         for (name, unit, figure) in rows {
             let cells: Vec<_> = self.proxies.iter().map(|line| figure(line).show(unit)).collect();
             write_row(f, name, &cells)?;
+        }
+        for aim in &self.aims {
+            let Quartiles { q1, median, q3 } = aim.ratio;
+            let verdict = if aim.holds { "reached" } else { "NOT reached" };
+            let what = &aim.what;
+            writeln!(
+                f,
+                "{what}: {median:.2} ({q1:.2}–{q3:.2}); aim {}: {verdict}",
+                aim.max
+            )?;
         }
         Ok(())
     }
@@ -186,8 +276,11 @@ mod tests {
             connections: 1,
             seconds: 1,
             script: None,
+            header: None,
         };
-        let report = Report::new(&[Contender::Nginx, Contender::Cheops], &rounds, load);
+        let report = Report::new(&[Contender::Nginx, Contender::Cheops], &rounds, load, 0);
+        let aims: Vec<_> = report.aims.iter().map(|aim| aim.holds).collect();
+        assert_eq!(aims, [false], "1.1 times nginx's CPU is more than the aim");
         assert!((report.cpu_ratio(Contender::Cheops) - 1.1).abs() < 1e-9);
     }
 }

@@ -98,7 +98,15 @@ pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
             seconds: begin.elapsed().as_secs_f64(),
             resident_bytes: Memory::of(server.pid())?.resident_bytes,
         };
-        Ok((Running { address, server }, start))
+        let header = None;
+        Ok((
+            Running {
+                address,
+                server,
+                header,
+            },
+            start,
+        ))
     };
     let (empty, _) = start("empty", 0)?;
     let (full, full_start) = start("full", args.sets)?;
@@ -148,6 +156,7 @@ fn measure_cases(args: &Args, dir: &Path, agents: &[Running; 2]) -> Result<(Vec<
         connections: args.connections as usize,
         seconds: args.seconds,
         script: Some(script),
+        header: None,
     };
     for agent in agents {
         for script in &scripts {

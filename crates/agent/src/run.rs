@@ -1,5 +1,6 @@
 //! `cheops run`: one site, from its configuration to its last connection.
 
+mod configured;
 mod data_dir;
 mod files;
 mod heartbeats;
@@ -9,7 +10,6 @@ mod replication;
 mod scopes;
 mod secrets;
 mod source;
-mod standing;
 mod world;
 
 use std::{path::Path, process::ExitCode, rc::Rc, sync::Arc};

@@ -22,7 +22,7 @@ pub use effect::{Effect, Meaning, Touches};
 pub use progress::Stage;
 pub use render::Rendered;
 pub(crate) use rules::{
-    Action, Answer, Marker, Patch, PatchType, Progress, QueryReference, Referred, Rules, Spot, Update,
+    Action, AnswerRule, Marker, Patch, PatchType, Progress, QueryReference, Referred, Rules, Spot, Update,
     UpdateForm, Upsert, VerbWord,
 };
 pub use search::{Search, Sighting};

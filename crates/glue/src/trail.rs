@@ -19,7 +19,7 @@ const SEGMENTS_MAX: usize = 64;
 pub(crate) struct Trail<'a> {
     path: &'a str,
     /// What stands at placeholders, from left to right.
-    pub(crate) places: Vec<Place<'a>>,
+    pub(crate) places: Vec<PlaceOfId<'a>>,
     pub(crate) end: End<'a>,
     /// The other kind that a list may show, and what tells it.
     pub(crate) deeper: Option<(&'a Deeper, &'a Kind)>,
@@ -28,7 +28,7 @@ pub(crate) struct Trail<'a> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct PlaceOfId<'a> {
     /// Where in the path.
     pub(crate) range: Range<usize>,
     /// The kind that it is an id of; none where the glue gives no item this path.
@@ -72,7 +72,7 @@ impl<'a> Trail<'a> {
             let segment = segments.nth(place.segment - passed);
             passed = place.segment + 1;
             let segment = segment.expect("the path matched the pattern");
-            places.push(Place {
+            places.push(PlaceOfId {
                 range: range_in(path, segment),
                 kind: place.kind.map(named),
             });
@@ -99,7 +99,7 @@ impl<'a> Trail<'a> {
         for (at, segment) in Segments::of(path).enumerate() {
             count += 1;
             if at % 2 == 1 && at < SEGMENTS_MAX {
-                places.push(Place {
+                places.push(PlaceOfId {
                     range: range_in(path, segment),
                     kind: Some(collection(path, at)),
                 });

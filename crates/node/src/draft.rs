@@ -21,7 +21,7 @@ use crate::{
     ids::{Finder, ToMeta},
     mint::{self, NewId},
     problems, rows, secret,
-    waiting::Caller,
+    waiting::CallerHeaders,
 };
 
 /// A write, ready for the engine.
@@ -29,7 +29,7 @@ use crate::{
 pub(crate) struct Drafted {
     pub(crate) draft: Draft,
     pub(crate) to: To,
-    pub(crate) caller: Caller,
+    pub(crate) caller: CallerHeaders,
     /// The agent completed the name: where something has it, another one does as well.
     pub(crate) is_name_chosen: bool,
 }
@@ -245,7 +245,7 @@ impl Reading<'_> {
             promised: write.prefer.respond_async,
             remakes: false,
         };
-        let caller = Caller {
+        let caller = CallerHeaders {
             headers: write.request.headers().clone(),
         };
         let to = meaning.to;

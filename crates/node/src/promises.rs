@@ -11,7 +11,7 @@ use cheops_store::{Error, Read, ReadSession, Span, Table, WriteSession};
 use cheops_types::{Outcome, SiteName};
 use serde::{Deserialize, Serialize};
 
-use crate::{core::Core, rows, secret, told, waiting::Caller};
+use crate::{core::Core, rows, secret, told, waiting::CallerHeaders};
 
 /// Ends that are kept; beyond that the oldest go.
 const ENDS_MAX: usize = 4096;
@@ -184,7 +184,7 @@ fn restore(core: &Core, read: &ReadSession, token: Token, promise: &Promise) -> 
         && set.queue().any(|draft| draft.token == token)
     {
         let headers = opened.headers;
-        core.waiting.give_back(token, Caller { headers }.into());
+        core.waiting.give_back(token, CallerHeaders { headers }.into());
     }
     Ok(())
 }

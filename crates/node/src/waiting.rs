@@ -16,15 +16,15 @@ use tokio::sync::watch;
 /// What a caller sent that the operation does not record. Only the first execution has it; preconditions, which
 /// every attempt must have, are kept with the write too.
 #[derive(Default)]
-pub(crate) struct Caller {
+pub(crate) struct CallerHeaders {
     /// All headers, credentials and preconditions included.
     pub(crate) headers: HeaderMap,
 }
 
 /// Headers may hold credentials.
-impl fmt::Debug for Caller {
+impl fmt::Debug for CallerHeaders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Caller(..)")
+        f.write_str("CallerHeaders(..)")
     }
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Waiting {
 #[derive(Debug)]
 struct WaitingWrite {
     /// Until the first execution.
-    caller: Option<Arc<Caller>>,
+    caller: Option<Arc<CallerHeaders>>,
     answer: Option<AppAnswer>,
     stage: watch::Sender<Stage>,
 }
@@ -90,7 +90,7 @@ pub(crate) struct Waiter {
 
 impl Waiting {
     /// Before the write is posted, so that nothing is missed.
-    pub(crate) fn register(&self, token: Token, caller: Caller) -> Waiter {
+    pub(crate) fn register(&self, token: Token, caller: CallerHeaders) -> Waiter {
         self.place(token, Some(caller))
     }
 
@@ -99,7 +99,7 @@ impl Waiting {
         self.place(token, None)
     }
 
-    fn place(&self, token: Token, caller: Option<Caller>) -> Waiter {
+    fn place(&self, token: Token, caller: Option<CallerHeaders>) -> Waiter {
         let (sender, stage) = watch::channel(Stage::default());
         let place = WaitingWrite {
             caller: caller.map(Arc::new),
@@ -115,7 +115,7 @@ impl Waiting {
     }
 
     /// What the caller of a write sent; given once, to the first execution.
-    pub(crate) fn take_caller(&self, token: Token) -> Option<Arc<Caller>> {
+    pub(crate) fn take_caller(&self, token: Token) -> Option<Arc<CallerHeaders>> {
         let mut callers = self.lock();
         let place = callers.get_mut(&token)?;
         let caller = place.caller.take();
@@ -133,7 +133,7 @@ impl Waiting {
     }
 
     /// Nothing was executed: the next attempt is the first one. Also for a caller that has been answered (202).
-    pub(crate) fn give_back(&self, token: Token, caller: Arc<Caller>) {
+    pub(crate) fn give_back(&self, token: Token, caller: Arc<CallerHeaders>) {
         let place = || WaitingWrite {
             caller: None,
             answer: None,
@@ -208,7 +208,7 @@ mod tests {
         let waiting = Waiting::default();
         let headers = [(http::header::IF_MATCH, http::HeaderValue::from_static("7"))];
         let headers = headers.into_iter().collect();
-        let waiter = waiting.register(Token(1), Caller { headers });
+        let waiter = waiting.register(Token(1), CallerHeaders { headers });
         (waiting, waiter)
     }
 

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use cheops_plan::{Caller, Plan, Request, Silent, View, Wish, decide};
+use cheops_plan::{Party, Plan, Request, Silent, View, Wish, decide};
 use cheops_scope::{Names, ParseLimits, read};
 use cheops_types::{ServiceName, SiteName, VerbClass};
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -65,7 +65,7 @@ fn whole(text: &str, service: &ServiceName, mesh: &Mesh) -> Plan {
     let request = Request {
         service,
         verb: VerbClass::ReadCollection,
-        caller: Caller::User,
+        caller: Party::User,
         wish: Wish::Scope(Some(&scope)),
         is_placed: true,
         one_site: None,

@@ -134,7 +134,7 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
     }
 
     fn is_from_peer(&self) -> bool {
-        self.request.caller == crate::Caller::Peer
+        self.request.caller == crate::Party::Peer
     }
 
     /// Each of these sites once, nearest first; late answers are hedged.

@@ -8,7 +8,7 @@ use crate::{Known, Remainder};
 
 /// Who a request is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Caller {
+pub enum Party {
     /// A user: sees ids that are the same at all sites.
     User,
     /// A service of this site: its own ids are the local ones.
@@ -32,7 +32,7 @@ pub enum Wish<'a> {
 pub struct Request<'a> {
     pub service: &'a ServiceName,
     pub verb: VerbClass,
-    pub caller: Caller,
+    pub caller: Party,
     pub wish: Wish<'a>,
     /// Whether the scope of its workflow says where the service is.
     pub is_placed: bool,

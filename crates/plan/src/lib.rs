@@ -21,7 +21,7 @@ mod view;
 pub use asked::Asked;
 pub use decide::{Decided, cannot_span, decide, unavailable};
 pub use explain::{Silent, Tell};
-pub use facts::{Caller, Concern, Container, Request, Wish};
+pub use facts::{Concern, Container, Party, Request, Wish};
 pub use known::{Known, Standing};
 pub use nearness::nearest_first;
 pub use plan::{Cross, Make, Place, Plan, Target};

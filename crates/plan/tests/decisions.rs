@@ -7,7 +7,7 @@ mod request;
 
 use cheops_glue::Effect;
 use cheops_plan::{
-    Caller, Concern, Container, Cross, Known, Remainder, Request, Silent, Standing, Target, Wish, decide,
+    Concern, Container, Cross, Known, Party, Remainder, Request, Silent, Standing, Target, Wish, decide,
 };
 use cheops_scope::{ParseLimits, read};
 use cheops_types::{ServiceName, SiteName, Span, SpanForm, Unreserved, VerbClass};
@@ -146,7 +146,7 @@ impl Asking {
         request.is_get = request.verb.is_read();
         if let Some(left) = &self.left {
             request.wish = Wish::Peer(left);
-            request.caller = Caller::Peer;
+            request.caller = Party::Peer;
         }
         let decided = decide(&request, &mesh, |_| Ok(Some(self.concern)), &mut Silent);
         let found = match decided.plan {

@@ -20,7 +20,7 @@ use crate::{
     execute::execute,
     facts::{self, Asking},
     head::{self, Facts},
-    job::{Caller, Flow, Job},
+    job::{Flow, Job, Party},
     operation,
     service::{Service, identity::Sender},
     tunnel::{self, Wish},
@@ -42,7 +42,7 @@ pub(crate) fn handle(
         if operation::is_asked(core, &head) {
             return Box::pin(operation::answer(core, &head)).await;
         }
-        if let Err(problem) = facts::check_path(&Asking::of(core, name, &head, Caller::User)) {
+        if let Err(problem) = facts::check_path(&Asking::of(core, name, &head, Party::User)) {
             return core.refuse(&problem);
         }
         if facts.explain {
@@ -244,8 +244,8 @@ fn job(
     let wish = Wish::take(&mut head, facts, incoming);
     head::prepare(&mut head, facts, service, sender(connection))?;
     let caller = match (connection.tag.role, &flow) {
-        (Role::Internal, _) | (Role::Shared, Flow::Joins(_)) => Caller::Service,
-        _ => Caller::User,
+        (Role::Internal, _) | (Role::Shared, Flow::Joins(_)) => Party::Service,
+        _ => Party::User,
     };
     let mut job = Job::new(core.clone(), service.clone(), head, flow, caller);
     job.client = connection.client();

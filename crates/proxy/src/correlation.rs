@@ -26,7 +26,7 @@ use cheops_types::{Limit, Limits, ServiceName, Visit};
 use tokio::sync::Notify;
 
 use crate::{KeyMaker, hex};
-use credentials::{Begins, Credentials, Ended, Place};
+use credentials::{Begins, Claim, Credentials, Ended};
 pub(crate) use held::Owner;
 pub(crate) use read_scopes::ReadScopes;
 pub use saved::{InvalidSaved, SavedScope};
@@ -54,7 +54,7 @@ pub(crate) struct About<'a> {
 
 /// A workflow that began with a credential, while its first request is under way. It must be ended.
 pub(crate) struct WithCredential {
-    place: held::InUse<Place>,
+    place: held::InUse<Claim>,
     key: u128,
     is_read: bool,
 }

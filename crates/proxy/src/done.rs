@@ -8,7 +8,7 @@ use http::{Response, StatusCode};
 use crate::{
     Counted, answer,
     attempt::{Answer, Attempt, Places, Unused},
-    job::{Caller, Job},
+    job::{Job, Party},
 };
 
 /// The end of a plan or of one of its members.
@@ -108,7 +108,7 @@ pub(crate) fn finish(job: &Job, plan: PlanKind, done: Done) -> Response<Body> {
         let elsewhere = response.extensions_mut().remove::<Unused>();
         receipt.unused = elsewhere.map_or_else(|| job.unused(&receipt), |unused| unused.0);
     }
-    if job.caller == Caller::Peer
+    if job.caller == Party::Peer
         && let Some(places) = response.extensions_mut().remove::<Places>()
     {
         places.put(response.headers_mut());

@@ -5,7 +5,7 @@ mod explained;
 mod path;
 
 use cheops_glue::{ContextFree, Profile};
-use cheops_plan::{Caller, Decided, Plan, Remainder, Silent, Tell, Wish};
+use cheops_plan::{Decided, Party, Plan, Remainder, Silent, Tell, Wish};
 use cheops_scope::Scope;
 use cheops_types::{Problem, ServiceName, VerbClass, headers};
 use http::{HeaderMap, Method, request};
@@ -31,7 +31,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) path: &'a str,
     pub(crate) query: Option<&'a str>,
     pub(crate) headers: &'a HeaderMap,
-    pub(crate) caller: Caller,
+    pub(crate) caller: Party,
     /// Whether another agent has reserved the name of what it makes.
     pub(crate) is_named: bool,
 }
@@ -84,7 +84,7 @@ impl<'a> Asking<'a> {
         core: &'a Core,
         service: &'a ServiceName,
         head: &'a request::Parts,
-        caller: Caller,
+        caller: Party,
     ) -> Self {
         Self {
             world: &core.world,

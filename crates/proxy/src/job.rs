@@ -25,7 +25,7 @@ use crate::{
     service::Service,
 };
 pub(crate) use answer_ids::AnswerIds;
-pub(crate) use cheops_plan::Caller;
+pub(crate) use cheops_plan::Party;
 
 /// The statuses of answers behind which the service goes on.
 const ACCEPTED: u16 = 202;
@@ -72,7 +72,7 @@ pub(crate) struct Job {
     pub(crate) list: Option<Arc<ListShape>>,
     /// Cleaned, in origin form, with this hop in `Via`.
     pub(crate) head: request::Parts,
-    pub(crate) caller: Caller,
+    pub(crate) caller: Party,
     /// Whose budgets count.
     pub(crate) client: Option<Client>,
     /// Whether it came through TLS.
@@ -98,7 +98,7 @@ impl Job {
         service: Rc<Service>,
         head: request::Parts,
         flow: Flow,
-        caller: Caller,
+        caller: Party,
     ) -> Self {
         let identity = core
             .world
@@ -116,7 +116,7 @@ impl Job {
             is_tls: false,
             concern: None,
             answer_ids: AnswerIds::Local,
-            tells_unused: caller == Caller::Peer,
+            tells_unused: caller == Party::Peer,
             is_reserved: false,
             peer: None,
             flow,

@@ -20,7 +20,7 @@ use crate::{
     core::Core,
     correlation::Carried,
     head,
-    job::{Caller, Flow, Job},
+    job::{Flow, Job, Party},
     service::Service,
 };
 
@@ -83,7 +83,7 @@ async fn call(
     {
         head.headers.insert(HOST, host);
     }
-    let job = Job::new(core, service, head::copy(&head), flow, Caller::Service);
+    let job = Job::new(core, service, head::copy(&head), flow, Party::Service);
     let Attempt {
         visit,
         answer,

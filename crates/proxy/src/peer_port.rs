@@ -18,7 +18,7 @@ use crate::{
     execute::execute,
     facts::{self, Asking},
     head::{self, Facts},
-    job::{Caller, Flow, Job},
+    job::{Flow, Job, Party},
     remainder,
     service::{Service, identity::Sender},
     tunnel::{self, Wish},
@@ -84,7 +84,7 @@ fn admit(
     incoming: &Incoming,
 ) -> Result<(Job, Plan, Option<Wish>), Problem> {
     let service = find_service(core, peer, &head)?;
-    facts::check_path(&Asking::of(core, &service.name, &head, Caller::Peer))
+    facts::check_path(&Asking::of(core, &service.name, &head, Party::Peer))
         .map_err(|problem| problem.at(&core.world.site))?;
     let flow = match core
         .world
@@ -109,7 +109,7 @@ fn admit(
         core.world.profile.correlation(),
         core.shared.correlation.keys(),
     );
-    let mut job = Job::new(core.clone(), service, head, flow, Caller::Peer);
+    let mut job = Job::new(core.clone(), service, head, flow, Party::Peer);
     job.peer = Some(peer.clone());
     let plan = facts::decide(&mut job, Some(&remainder), wish.is_some())?;
     Ok((job, plan, wish))

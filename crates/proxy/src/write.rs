@@ -18,7 +18,7 @@ use crate::{
     body,
     done::Done,
     head,
-    job::{Caller, Job},
+    job::{Job, Party},
     operation, prefer, remainder, run,
 };
 
@@ -179,7 +179,7 @@ async fn take_over(job: &mut Job, remainder: &Remainder, elsewhere: Elsewhere, b
     let here = Visit::failed(job.here(), Outcome::NotExecuted, problem.code.as_str());
     sites.retain(|site| site != job.here());
     // Another agent asks the next one by itself.
-    if sites.is_empty() || job.caller == Caller::Peer {
+    if sites.is_empty() || job.caller == Party::Peer {
         return Done::refused(job.here(), problem);
     }
     let body = match job

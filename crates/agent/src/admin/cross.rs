@@ -10,7 +10,7 @@ use cheops_types::{Code, Problem, SiteName};
 use serde::Deserialize;
 
 use super::{
-    replication::{Answer, Asked, Body, Operating, read},
+    replication::{Asked, Body, Operating, Reply, read},
     server::Shared,
 };
 
@@ -34,7 +34,7 @@ struct RemoveSite {
     rebalance: bool,
 }
 
-async fn list(Operating(operator): Operating, Asked(filter): Asked<SetFilter>) -> Answer<CrossList> {
+async fn list(Operating(operator): Operating, Asked(filter): Asked<SetFilter>) -> Reply<CrossList> {
     Ok(Json(operator.crosses(filter).await?))
 }
 
@@ -42,7 +42,7 @@ async fn one(
     Operating(operator): Operating,
     Path(id): Path<String>,
     Asked(hint): Asked<SetHint>,
-) -> Answer<CrossDetail> {
+) -> Reply<CrossDetail> {
     Ok(Json(operator.cross(&id, &hint).await?))
 }
 
@@ -51,7 +51,7 @@ async fn add_site(
     Path(id): Path<String>,
     Asked(hint): Asked<SetHint>,
     body: Body<AddSite>,
-) -> Answer<CrossDetail> {
+) -> Reply<CrossDetail> {
     Ok(Json(operator.add_extent(&id, &hint, &read(body)?).await?))
 }
 
@@ -59,7 +59,7 @@ async fn remove_site(
     Operating(operator): Operating,
     Path((id, site)): Path<(String, String)>,
     Asked(asked): Asked<RemoveSite>,
-) -> Answer<CrossDetail> {
+) -> Reply<CrossDetail> {
     let site = SiteName::new(&site).map_err(|error| Problem::new(Code::UnknownSite, error.to_string()))?;
     let hint = SetHint {
         service: asked.service,
@@ -75,6 +75,6 @@ async fn rebalance(
     Path(id): Path<String>,
     Asked(hint): Asked<SetHint>,
     body: Body<Rebalance>,
-) -> Answer<CrossDetail> {
+) -> Reply<CrossDetail> {
     Ok(Json(operator.rebalance(&id, &hint, &read(body)?).await?))
 }

@@ -22,7 +22,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::server::{Refusal, Shared};
 
-pub(super) type Answer<T> = Result<Json<T>, Refusal>;
+pub(super) type Reply<T> = Result<Json<T>, Refusal>;
 pub(super) type Body<T> = Result<Json<T>, JsonRejection>;
 
 pub(super) fn router() -> Router<Shared> {
@@ -111,7 +111,7 @@ struct With {
     credential: Credential,
 }
 
-async fn sets(Operating(operator): Operating, Asked(filter): Asked<SetFilter>) -> Answer<SetList> {
+async fn sets(Operating(operator): Operating, Asked(filter): Asked<SetFilter>) -> Reply<SetList> {
     Ok(Json(operator.sets(filter).await?))
 }
 
@@ -119,11 +119,11 @@ async fn set(
     Operating(operator): Operating,
     Path(id): Path<String>,
     Asked(hint): Asked<SetHint>,
-) -> Answer<SetDetail> {
+) -> Reply<SetDetail> {
     Ok(Json(operator.set(&id, &hint).await?))
 }
 
-async fn adopt(Operating(operator): Operating, body: Body<Adopt>) -> Answer<SetDetail> {
+async fn adopt(Operating(operator): Operating, body: Body<Adopt>) -> Reply<SetDetail> {
     Ok(Json(operator.adopt(read(body)?).await?))
 }
 
@@ -132,7 +132,7 @@ async fn add_site(
     Path(id): Path<String>,
     Asked(hint): Asked<SetHint>,
     body: Body<AddSite>,
-) -> Answer<SetDetail> {
+) -> Reply<SetDetail> {
     Ok(Json(operator.add_site(&id, &hint, &read(body)?).await?))
 }
 
@@ -140,7 +140,7 @@ async fn remove_site(
     Operating(operator): Operating,
     Path((id, site)): Path<(String, String)>,
     Asked(asked): Asked<RemoveSite>,
-) -> Answer<SetDetail> {
+) -> Reply<SetDetail> {
     let RemoveSite { service, kind, force } = asked;
     let site = SiteName::new(&site).map_err(|error| Problem::new(Code::UnknownSite, error.to_string()))?;
     let hint = SetHint { service, kind };
@@ -152,7 +152,7 @@ async fn move_to(
     Path(id): Path<String>,
     Asked(hint): Asked<SetHint>,
     body: Body<Move>,
-) -> Answer<SetDetail> {
+) -> Reply<SetDetail> {
     Ok(Json(operator.move_to(&id, &hint, &read(body)?).await?))
 }
 
@@ -160,7 +160,7 @@ async fn verify(
     Operating(operator): Operating,
     Path(id): Path<String>,
     Asked(asked): Asked<Verify>,
-) -> Answer<Verification> {
+) -> Reply<Verification> {
     let Verify {
         service,
         kind,
@@ -175,7 +175,7 @@ async fn unfence(
     Operating(operator): Operating,
     Path(id): Path<String>,
     Asked(asked): Asked<Unfence>,
-) -> Answer<Afterwards> {
+) -> Reply<Afterwards> {
     let Unfence { service, kind, drop } = asked;
     Ok(Json(
         operator.unfence(&id, &SetHint { service, kind }, drop).await?,
@@ -185,11 +185,11 @@ async fn unfence(
 async fn operations(
     Operating(operator): Operating,
     Asked(filter): Asked<OperationFilter>,
-) -> Answer<OperationList> {
+) -> Reply<OperationList> {
     Ok(Json(operator.operations(filter).await?))
 }
 
-async fn operation(Operating(operator): Operating, Path(id): Path<String>) -> Answer<OperationDetail> {
+async fn operation(Operating(operator): Operating, Path(id): Path<String>) -> Reply<OperationDetail> {
     Ok(Json(operator.operation(&id).await?))
 }
 
@@ -197,7 +197,7 @@ async fn retry(
     Operating(operator): Operating,
     Path(id): Path<String>,
     body: Body<With>,
-) -> Answer<Afterwards> {
+) -> Reply<Afterwards> {
     let With { credential } = read(body)?;
     Ok(Json(operator.retry(&id, &credential).await?))
 }
@@ -206,22 +206,22 @@ async fn settle(
     Operating(operator): Operating,
     Path(id): Path<String>,
     body: Body<Settle>,
-) -> Answer<Afterwards> {
+) -> Reply<Afterwards> {
     Ok(Json(operator.settle(&id, &read(body)?).await?))
 }
 
-async fn abandon(Operating(operator): Operating, Path(id): Path<String>) -> Answer<Afterwards> {
+async fn abandon(Operating(operator): Operating, Path(id): Path<String>) -> Reply<Afterwards> {
     Ok(Json(operator.abandon(&id).await?))
 }
 
 async fn conflicts(
     Operating(operator): Operating,
     Asked(filter): Asked<ConflictFilter>,
-) -> Answer<ConflictList> {
+) -> Reply<ConflictList> {
     Ok(Json(operator.conflicts(filter).await?))
 }
 
-async fn conflict(Operating(operator): Operating, Path(id): Path<String>) -> Answer<ConflictDetail> {
+async fn conflict(Operating(operator): Operating, Path(id): Path<String>) -> Reply<ConflictDetail> {
     Ok(Json(operator.conflict(&id).await?))
 }
 
@@ -229,12 +229,12 @@ async fn reapply(
     Operating(operator): Operating,
     Path(id): Path<String>,
     body: Body<With>,
-) -> Answer<Reapplied> {
+) -> Reply<Reapplied> {
     let With { credential } = read(body)?;
     Ok(Json(operator.reapply(&id, &credential).await?))
 }
 
-async fn dismiss(Operating(operator): Operating, Path(id): Path<String>) -> Answer<Afterwards> {
+async fn dismiss(Operating(operator): Operating, Path(id): Path<String>) -> Reply<Afterwards> {
     Ok(Json(operator.dismiss(&id).await?))
 }
 

@@ -67,7 +67,7 @@ struct Open {
 }
 
 /// Where one open listener is.
-struct Place {
+struct Listening {
     role: Role,
     service: Option<ServiceName>,
     address: SocketAddr,
@@ -75,7 +75,7 @@ struct Place {
 
 /// Where all open listeners are, for those that tell.
 #[derive(Clone, Default)]
-pub(super) struct Addresses(Arc<ArcSwap<Vec<Place>>>);
+pub(super) struct Addresses(Arc<ArcSwap<Vec<Listening>>>);
 
 impl Addresses {
     pub(super) fn of(&self, service: &ServiceName, role: Role) -> Option<SocketAddr> {
@@ -222,7 +222,7 @@ impl Listeners {
             }
             stays
         });
-        let places = self.open.iter().map(|open| Place {
+        let places = self.open.iter().map(|open| Listening {
             role: open.spec.role,
             service: open.spec.service.clone(),
             address: open.address,

@@ -17,7 +17,7 @@ use cheops_proxy::{OwnRequests, Shared};
 use cheops_store::SiteKey;
 use cheops_types::{Limits, ServiceName, SiteName, Slot};
 
-use super::{standing::Standing, world::read};
+use super::{configured::Configured, world::read};
 use crate::config::Config;
 
 /// The key that credentials at rest are sealed with, in the data directory.
@@ -45,7 +45,7 @@ impl Replication {
         let around = Arc::new(Around {
             shared: shared.clone(),
             identity: ArcSwapOption::new(identity(config)?.map(Arc::new)),
-            standing: ArcSwap::from_pointee(Standing::of(config)?),
+            configured: ArcSwap::from_pointee(Configured::of(config)?),
         });
         let key = SiteKey::open(&config.data_dir.join(KEY_FILE), &fill)?;
         let (node, work) = Node::start(Options {
@@ -66,9 +66,9 @@ impl Replication {
 
     /// The identity of a new configuration counts from now on, and the credentials that it names.
     pub(super) fn reload(&self, config: &Config) -> anyhow::Result<()> {
-        let standing = Standing::of(config)?;
+        let configured = Configured::of(config)?;
         self.around.identity.store(identity(config)?.map(Arc::new));
-        self.around.standing.store(Arc::new(standing));
+        self.around.configured.store(Arc::new(configured));
         Ok(())
     }
 }
@@ -116,15 +116,16 @@ async fn watch(node: Node, pulses: Pulses) {
 async fn follow(around: Arc<Around>) {
     loop {
         tokio::time::sleep(FOLLOW_EVERY).await;
-        let standing = around.standing.load_full();
+        let configured = around.configured.load_full();
         let Ok(Some(fresh)) =
-            tokio::task::spawn_blocking(move || standing.refreshed().map(|fresh| (standing, fresh))).await
+            tokio::task::spawn_blocking(move || configured.refreshed().map(|fresh| (configured, fresh)))
+                .await
         else {
             continue;
         };
         let (old, fresh) = fresh;
         // A reload that came in between knows better.
-        around.standing.compare_and_swap(&old, Arc::new(fresh));
+        around.configured.compare_and_swap(&old, Arc::new(fresh));
     }
 }
 
@@ -132,7 +133,7 @@ async fn follow(around: Arc<Around>) {
 struct Around {
     shared: Arc<Shared>,
     identity: ArcSwapOption<Identity>,
-    standing: ArcSwap<Standing>,
+    configured: ArcSwap<Configured>,
 }
 
 impl Surroundings for Around {
@@ -162,18 +163,18 @@ impl Surroundings for Around {
     }
 
     fn slot(&self, _here: &SiteName) -> Slot {
-        self.standing.load().slot
+        self.configured.load().slot
     }
 
     fn access(&self, service: &ServiceName) -> Access {
-        self.standing.load().access(service)
+        self.configured.load().access(service)
     }
 
     fn withheld(&self, site: &SiteName) -> Arc<[String]> {
-        self.standing.load().withheld(site)
+        self.configured.load().withheld(site)
     }
 
     fn believes(&self, site: &SiteName) -> bool {
-        self.standing.load().believes(site)
+        self.configured.load().believes(site)
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct Rules {
     pub(crate) effect_free: Vec<(String, Option<String>)>,
     /// What a request's body has if it is without effect; not relative to the document.
     pub(crate) effect_free_bodies: Vec<Pointer>,
-    pub(crate) answers: Vec<Answer>,
+    pub(crate) answers: Vec<AnswerRule>,
     /// Whether it can span sites and contain others.
     pub(crate) spans: bool,
     /// What is divided among sites.
@@ -152,7 +152,7 @@ pub(crate) struct Action {
 
 /// The meaning of answers between two statuses, for one verb or for all.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct AnswerRule {
     pub(crate) verb: Option<VerbWord>,
     pub(crate) first: u16,
     pub(crate) last: u16,

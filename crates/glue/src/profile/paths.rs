@@ -21,7 +21,7 @@ pub(super) struct PathDraft {
     /// Among the service's kinds.
     pub(super) kind: usize,
     pub(super) path: At<Pattern>,
-    pub(super) place: Place,
+    pub(super) place: PathRole,
     pub(super) list: Option<Arc<ListShape>>,
     pub(super) deeper: Option<At<DeeperDraft>>,
     pub(super) inside: Option<At<Pattern>>,
@@ -29,7 +29,7 @@ pub(super) struct PathDraft {
 
 /// What a path is to its resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PathRole {
     Collection,
     Item,
     Singleton,
@@ -82,7 +82,7 @@ pub(super) fn routes(
     paths: &[PathDraft],
     names: &[String],
 ) -> Result<Routes<Route>, GlueError> {
-    let items: Vec<_> = paths.iter().filter(|path| path.place == Place::Item).collect();
+    let items: Vec<_> = paths.iter().filter(|path| path.place == PathRole::Item).collect();
     let places = |pattern: &Pattern| {
         let place = |segment| {
             let ends_here = |item: &&&PathDraft| item.path.value.is_prefix_to(pattern, segment);
@@ -95,9 +95,9 @@ pub(super) fn routes(
     for path in paths {
         let pattern = &path.path.value;
         let (role, below) = match &path.place {
-            Place::Collection => (Role::Collection, None),
-            Place::Item | Place::Singleton => (Role::One, None),
-            Place::Below(item) => (Role::One, Some(item)),
+            PathRole::Collection => (Role::Collection, None),
+            PathRole::Item | PathRole::Singleton => (Role::One, None),
+            PathRole::Below(item) => (Role::One, Some(item)),
         };
         let target = Target {
             kind: names[path.kind].as_str().into(),
@@ -106,7 +106,7 @@ pub(super) fn routes(
             extra: Route {
                 list: path.list.clone(),
                 kind: path.kind,
-                is_item: matches!(path.place, Place::Item | Place::Below(_)),
+                is_item: matches!(path.place, PathRole::Item | PathRole::Below(_)),
                 places: places(below.unwrap_or(pattern)),
                 deeper: match &path.deeper {
                     Some(deeper) => Some(find_deeper(source, pattern, deeper, &items, names)?),

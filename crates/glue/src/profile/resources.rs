@@ -10,7 +10,7 @@ use super::{
     compile::bad_name,
     entry::Paths,
     list,
-    paths::{self, DeeperDraft, PathDraft, Place},
+    paths::{self, DeeperDraft, PathDraft, PathRole},
     replication,
     section::{At, Mistakes, Section, Source},
 };
@@ -138,9 +138,9 @@ impl Draft {
         inside: Option<&At<Pattern>>,
     ) {
         let single = [
-            (&paths.collection, Place::Collection),
-            (&paths.item, Place::Item),
-            (&paths.singleton, Place::Singleton),
+            (&paths.collection, PathRole::Collection),
+            (&paths.item, PathRole::Item),
+            (&paths.singleton, PathRole::Singleton),
         ];
         let single = single
             .into_iter()
@@ -151,20 +151,20 @@ impl Draft {
                 value: item?.with(&below.value),
                 span: below.span.clone(),
             };
-            Some((path, Place::Below(item?.under(prefix))))
+            Some((path, PathRole::Below(item?.under(prefix))))
         });
         for (path, place) in single.chain(below) {
             let pattern = path.value.under(prefix);
             // Several collections may show the same items.
             let is_known = |known: &PathDraft| {
                 known.kind == kind
-                    && known.place == Place::Item
+                    && known.place == PathRole::Item
                     && known.path.value.overlap(&pattern) == Overlap::Same
             };
-            if place == Place::Item && self.paths.iter().any(is_known) {
+            if place == PathRole::Item && self.paths.iter().any(is_known) {
                 continue;
             }
-            let is_collection = place == Place::Collection;
+            let is_collection = place == PathRole::Collection;
             self.paths.push(PathDraft {
                 kind,
                 path: At {

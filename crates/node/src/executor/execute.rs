@@ -28,7 +28,7 @@ use crate::{
     ids::ToLocal,
     problems, rows,
     secret::Headers,
-    waiting::{AppAnswer, Caller},
+    waiting::{AppAnswer, CallerHeaders},
 };
 
 /// An answer that counts as the application's last word, so that the replica is degraded and shown with the reason.
@@ -136,7 +136,7 @@ impl Executor {
         others: &[SiteName],
         on_behalf: &OnBehalf,
         execution: &Execution,
-        caller: Option<&Caller>,
+        caller: Option<&CallerHeaders>,
         recast: &mut Option<Recast>,
     ) -> Result<Attempt, Unsent> {
         let mark = Mark {
@@ -352,7 +352,7 @@ impl Executor {
         set: &Record,
         execution: &Execution,
         content: Option<KeptBody>,
-        caller: Option<&Caller>,
+        caller: Option<&CallerHeaders>,
         mark: Mark,
         access: Access<'_>,
     ) -> Result<AppRequest, Unsent> {

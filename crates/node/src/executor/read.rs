@@ -9,7 +9,7 @@ use super::{Executor, ids::ToShown, render::AppRequest};
 use crate::{
     caller::OnBehalf,
     ids::Finder,
-    waiting::{AppAnswer, Caller},
+    waiting::{AppAnswer, CallerHeaders},
 };
 
 /// A replica in the words of all sites.
@@ -32,7 +32,7 @@ impl Reading {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Access<'a> {
     /// Those of a caller that waits.
-    Caller(&'a Caller),
+    Caller(&'a CallerHeaders),
     OnBehalf(&'a OnBehalf),
 }
 

@@ -10,7 +10,7 @@ use cheops_types::{Code, KeptBody, Problem, SpanForm};
 use tracing::debug;
 
 use super::{Executor, divide::wholes_of, execute::Unsent, read::Access, render};
-use crate::waiting::{AppAnswer, Caller};
+use crate::waiting::{AppAnswer, CallerHeaders};
 
 /// What was found before a write executes.
 pub(super) enum Before {
@@ -29,7 +29,7 @@ impl Executor {
         &self,
         set: &Record,
         execution: &Execution,
-        caller: Option<&Caller>,
+        caller: Option<&CallerHeaders>,
         access: Access<'_>,
     ) -> Result<Before, Unsent> {
         let profile = self.core.surroundings.profile();
@@ -52,7 +52,7 @@ impl Executor {
         &self,
         set: &Record,
         execution: &Execution,
-        caller: Option<&Caller>,
+        caller: Option<&CallerHeaders>,
         access: Access<'_>,
     ) -> Result<Before, Unsent> {
         let name = LocalId::new(set.name.as_deref().unwrap_or_default());

@@ -10,7 +10,7 @@ use cheops_types::{Code, KeptBody, Problem};
 use super::{ids::Filled, recast::Join};
 use crate::{
     secret::{self, Headers},
-    waiting::Caller,
+    waiting::CallerHeaders,
 };
 
 /// Set anew for every request, or true only for the connection that it came on.
@@ -74,7 +74,7 @@ impl Render<'_> {
         &self,
         request: &Request,
         body: KeptBody,
-        caller: Option<&Caller>,
+        caller: Option<&CallerHeaders>,
         mark: Mark,
     ) -> Result<AppRequest, Problem> {
         let service = &self.record.service;
@@ -91,7 +91,7 @@ impl Render<'_> {
         request: &Request,
         body: KeptBody,
         local: &LocalId,
-        caller: Option<&Caller>,
+        caller: Option<&CallerHeaders>,
         mark: Mark,
     ) -> Result<AppRequest, Problem> {
         let ids = self.filled(local);
@@ -267,7 +267,7 @@ impl Render<'_> {
         request: &Request,
         path: String,
         body: KeptBody,
-        caller: Option<&Caller>,
+        caller: Option<&CallerHeaders>,
         mark: Mark,
     ) -> AppRequest {
         let recorded = request.headers.iter().map(|(name, value)| {

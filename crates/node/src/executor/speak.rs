@@ -11,7 +11,7 @@ use super::{Executor, render::AppRequest};
 use crate::{
     caller::{OnBehalf, Rights, rights},
     secret::{self, Headers},
-    waiting::Caller,
+    waiting::CallerHeaders,
 };
 
 /// A token is got anew so long before it ends.
@@ -83,7 +83,7 @@ impl Executor {
     }
 
     /// What authenticates a caller that waits, of all that it sent.
-    pub(super) fn credential_of(&self, set: &Record, caller: &Caller) -> Headers {
+    pub(super) fn credential_of(&self, set: &Record, caller: &CallerHeaders) -> Headers {
         let profile = self.core.surroundings.profile();
         let kind = profile.kind(&set.service, &set.kind);
         let rules = profile.caller(&set.service);

@@ -22,7 +22,7 @@ use crate::{
     mint::{self, NewId},
     rows::{SiteRow, UnsettledRecords},
     task::Task,
-    waiting::{Caller, Stage, Waiter},
+    waiting::{CallerHeaders, Stage, Waiter},
 };
 
 /// Long enough for anything that has to happen.
@@ -322,7 +322,7 @@ fn create_needing(node: &crate::Node, meta: &MetaId, needed: &MetaId) -> Waiter 
         set: needed.clone(),
         gone: false,
     }];
-    let caller = Caller::default();
+    let caller = CallerHeaders::default();
     let waiter = node.core.waiting.register(needy.token, caller);
     let input = Input::Create {
         id: NewId::Given(meta.clone()),

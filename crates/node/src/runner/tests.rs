@@ -14,7 +14,7 @@ use crate::{
     caller::OnBehalf,
     lab::{self, FakeApplication, FakePeers, Lab, answer, failed, service, site},
     secret,
-    waiting::Caller,
+    waiting::CallerHeaders,
 };
 
 const TOKEN: Token = Token(0xabc);
@@ -141,7 +141,7 @@ fn nothing_is_sent_while_a_reference_has_no_replica_here() {
 fn the_first_execution_is_the_callers_own_and_its_answer_waits_for_it() {
     let lab = Lab::new("a");
     let application = FakeApplication::answering([answer(200, &[("etag", "\"2\"")], r#"{"id":7}"#)]);
-    let caller = Caller {
+    let caller = CallerHeaders {
         headers: lab::headers(&[
             ("If-Match", "\"1\""),
             ("Authorization", "Bearer mine"),
@@ -265,7 +265,7 @@ fn what_has_data_beside_its_document_is_not_made_from_a_state() {
 fn what_cannot_carry_its_marker_is_refused_and_told() {
     let lab = Lab::new("a");
     let application = FakeApplication::answering([answer(201, &[], "")]);
-    let caller = Caller::default();
+    let caller = CallerHeaders::default();
     let waiter = lab.core.waiting.register(TOKEN, caller);
     let create = Form::Create {
         request: request("POST", "/orders", "no json"),
@@ -514,7 +514,7 @@ fn a_spooled_body_is_streamed_as_it_came() {
 fn a_long_answer_is_not_kept() {
     let lab = Lab::with("a", None, |limits| limits.replicated_answer_max_bytes = 10);
     let application = FakeApplication::answering([answer(200, &[], "12345678901")]);
-    let waiter = lab.core.waiting.register(TOKEN, Caller::default());
+    let waiter = lab.core.waiting.register(TOKEN, CallerHeaders::default());
     let put = Form::Repeat {
         request: request("PUT", "/orders/{id}", "{}"),
         local: LocalId::new("7"),
@@ -553,7 +553,7 @@ fn secrets_are_never_printed() {
             )
         }),
     };
-    let caller = Caller {
+    let caller = CallerHeaders {
         headers: lab::headers(&[("authorization", "hunter2")]),
     };
     let answer = crate::waiting::AppAnswer {

@@ -7,13 +7,13 @@ use cheops_glue::Effect;
 use cheops_types::{Code, Problem, SiteName, VerbClass};
 
 use super::{Case, check_consistency, not_available, replica::check_span};
-use crate::{Caller, Concern, Container, Make, Place, Plan, Tell, View, asked::Asked};
+use crate::{Concern, Container, Make, Party, Place, Plan, Tell, View, asked::Asked};
 
 impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
     /// The container that decides. What is a resource of several sites itself is found by that.
     pub(super) fn container_of<'c>(&self, concern: &'c Concern) -> Option<&'c Container> {
         let makes = concern.effect == Effect::Create || concern.is_upsert;
-        let is_meant = !concern.is_own && (self.request.caller != Caller::Peer || makes);
+        let is_meant = !concern.is_own && (self.request.caller != Party::Peer || makes);
         concern.container.as_ref().filter(|_| is_meant)
     }
 

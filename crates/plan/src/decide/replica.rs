@@ -4,7 +4,7 @@ use cheops_glue::Effect;
 use cheops_types::{Code, Problem, SiteName, VerbClass};
 
 use super::{Case, check_consistency, not_available};
-use crate::{Caller, Concern, Cross, Known, Plan, Standing, Target, Tell, View, asked::Asked, nearest_first};
+use crate::{Concern, Cross, Known, Party, Plan, Standing, Target, Tell, View, asked::Asked, nearest_first};
 
 impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
     /// A divided resource that is to be seen as a whole. Whoever names one site wants the part of that.
@@ -15,7 +15,7 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
         let is_read = concern.effect == Effect::Read && request.is_get && !request.is_stream;
         let wants_whole =
             !request.is_placed || matches!(&self.asked, Asked::Span(_) | Asked::Plan(Plan::Gather(_)));
-        let is_meant = is_read && wants_whole && concern.is_item && request.caller == Caller::User;
+        let is_meant = is_read && wants_whole && concern.is_item && request.caller == Party::User;
         if !is_meant || known.standing != Standing::Member || request.switches {
             return None;
         }

@@ -1,6 +1,6 @@
 //! Requests made by hand.
 
-use cheops_plan::{Caller, Request, Wish};
+use cheops_plan::{Party, Request, Wish};
 use cheops_scope::Scope;
 use cheops_types::{ServiceName, VerbClass};
 
@@ -13,7 +13,7 @@ pub(crate) fn of_user<'a>(
     Request {
         service,
         verb,
-        caller: Caller::User,
+        caller: Party::User,
         wish: Wish::Scope(scope),
         is_placed: scope.is_some_and(|scope| scope.loc_of(service).is_some()),
         one_site: None,

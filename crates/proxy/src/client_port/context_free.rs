@@ -6,7 +6,7 @@ use std::{rc::Rc, sync::Arc};
 
 use cheops_glue::{ByCredential, ContextFree};
 use cheops_net::{Body, Connection};
-use cheops_plan::{Caller, Plan, Silent};
+use cheops_plan::{Party, Plan, Silent};
 use cheops_types::{Code, Outcome, Problem, SiteName, Visit, headers};
 use http::{Response, header::ACCEPT_ENCODING, request};
 use hyper::body::Incoming;
@@ -214,7 +214,7 @@ fn at_once(
     rule: &ContextFree,
     scope: &cheops_scope::Scope,
 ) -> Result<Plan, Problem> {
-    let asking = Asking::of(core, &service.name, head, Caller::User);
+    let asking = Asking::of(core, &service.name, head, Party::User);
     let wanting = Wanting {
         context_free: Some(why_context_free(rule)),
         ..Wanting::scope(&asking, Some(scope))

@@ -35,13 +35,13 @@ pub(super) struct Credentials {
     len: AtomicUsize,
 }
 
-type ByFingerprint = HashMap<u128, Vec<Arc<Held<Place>>>>;
+type ByFingerprint = HashMap<u128, Vec<Arc<Held<Claim>>>>;
 
 #[derive(Default)]
 struct Begun {
     /// By service and fingerprint.
     places: HashMap<ServiceName, ByFingerprint>,
-    ledger: Ledger<Place>,
+    ledger: Ledger<Claim>,
     /// The places that left although a workflow goes on there, and until when it does. They are few.
     lost: BTreeMap<LostPlace, u64>,
     clock: u64,
@@ -52,7 +52,7 @@ type LostPlace = (u128, u64);
 
 /// One service's place in the scopes of workflows with one credential.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Claim {
     service: ServiceName,
     fingerprint: u128,
     /// A scope that says this place and nothing else.
@@ -100,7 +100,7 @@ impl Credentials {
 
     /// Notes that a workflow begins. Its place neither expires nor leaves before it is told that the workflow's first
     /// request ended. None when there is no room.
-    pub(super) fn begin(&self, begins: Begins<'_>) -> Option<InUse<Place>> {
+    pub(super) fn begin(&self, begins: Begins<'_>) -> Option<InUse<Claim>> {
         let begun = &mut *lock(&self.begun);
         begun.clock += 1;
         let known = begun
@@ -122,7 +122,7 @@ impl Credentials {
     }
 
     /// The first request of a workflow ended. A place that no service has seen is forgotten.
-    pub(super) fn end(&self, place: InUse<Place>, key: u128, ended: Ended) {
+    pub(super) fn end(&self, place: InUse<Claim>, key: u128, ended: Ended) {
         let begun = &mut *lock(&self.begun);
         let held = place.clone();
         if ended.happened == Happened::GoesOn {
@@ -160,7 +160,7 @@ impl Credentials {
         if is_lost {
             return None;
         }
-        let workflow = |place: &Arc<Held<Place>>| {
+        let workflow = |place: &Arc<Held<Claim>>| {
             Some(Workflow {
                 key: lock(&place.value.keys).latest()?,
                 carried: place.value.carried.clone(),
@@ -179,7 +179,7 @@ impl Credentials {
         begun.ledger.release_kept(begun.clock, now_ms);
         begun.lost.retain(|_, until_ms| *until_ms > now_ms);
         let places = begun.places.values().flat_map(HashMap::values).flatten();
-        let may_leave = |place: &&Arc<Held<Place>>| is_over(place, now_ms) && !place.is_kept(now_ms);
+        let may_leave = |place: &&Arc<Held<Claim>>| is_over(place, now_ms) && !place.is_kept(now_ms);
         let over: Vec<_> = places.filter(may_leave).cloned().collect();
         for place in over {
             begun.leave(&place);
@@ -188,7 +188,7 @@ impl Credentials {
     }
 }
 
-fn is_over(place: &Held<Place>, now_ms: u64) -> bool {
+fn is_over(place: &Held<Claim>, now_ms: u64) -> bool {
     !place.is_in_use() && place.value.expires_ms.load(Relaxed) <= now_ms
 }
 
@@ -198,7 +198,7 @@ impl Keys {
     }
 }
 
-impl Place {
+impl Claim {
     fn id(&self) -> LostPlace {
         let mut hasher = DefaultHasher::new();
         self.carried.text.hash(&mut hasher);
@@ -211,17 +211,17 @@ impl Begun {
         self.ledger.len() + self.lost.len()
     }
 
-    fn find(&self, service: &str, fingerprint: u128, loc: &Loc) -> Option<&Arc<Held<Place>>> {
+    fn find(&self, service: &str, fingerprint: u128, loc: &Loc) -> Option<&Arc<Held<Claim>>> {
         let places = self.places.get(service)?.get(&fingerprint)?;
         places
             .iter()
             .find(|place| place.value.carried.scope.loc_of(service) == Some(loc))
     }
 
-    fn enter(&mut self, begins: Begins<'_>) -> Option<Arc<Held<Place>>> {
+    fn enter(&mut self, begins: Begins<'_>) -> Option<Arc<Held<Claim>>> {
         let service = begins.service;
         let entry = Entry::new(service.clone(), begins.loc.clone());
-        let place = Place {
+        let place = Claim {
             service: service.clone(),
             fingerprint: begins.fingerprint,
             carried: Carried::new(Scope::Full(vec![entry])),
@@ -260,15 +260,15 @@ impl Begun {
     }
 
     /// Takes a place out, unless it is in use.
-    fn leave(&mut self, place: &Arc<Held<Place>>) {
+    fn leave(&mut self, place: &Arc<Held<Claim>>) {
         self.ledger.leave(place);
         if place.is_gone() {
             self.forget(place);
         }
     }
 
-    fn forget(&mut self, place: &Arc<Held<Place>>) {
-        let Place {
+    fn forget(&mut self, place: &Arc<Held<Claim>>) {
+        let Claim {
             service, fingerprint, ..
         } = &place.value;
         let Some(of_service) = self.places.get_mut(service) else {

@@ -1,7 +1,7 @@
 //! What a request has to do with replication.
 
 use cheops_glue::{Address, Effect};
-use cheops_plan::{Caller, Concern, Container, Known, Presence, Standing};
+use cheops_plan::{Concern, Container, Known, Party, Presence, Standing};
 use cheops_types::{Problem, VerbClass};
 use http::header::CONTENT_TYPE;
 
@@ -180,9 +180,9 @@ impl Asking<'_> {
     fn container(&self, verb: VerbClass) -> Result<Option<Container>, Problem> {
         let profile = &self.world.profile;
         let is_meant = match self.caller {
-            Caller::User => true,
-            Caller::Peer => !self.is_named && !verb.is_read(),
-            Caller::Service => false,
+            Party::User => true,
+            Party::Peer => !self.is_named && !verb.is_read(),
+            Party::Service => false,
         };
         let Some(coordinator) = self.shared.replication().filter(|_| is_meant) else {
             return Ok(None);

@@ -1,6 +1,6 @@
 //! A decision in words: what `explain` and `Cheops-Explain: plan` answer with.
 
-use cheops_plan::{Caller, Plan};
+use cheops_plan::{Party, Plan};
 use cheops_scope::{ParseLimits, read};
 use cheops_types::{Code, Problem, ServiceName, VerbClass};
 use http::{HeaderMap, HeaderValue, Method, header::CONTENT_TYPE};
@@ -118,7 +118,7 @@ pub fn explain_request(shared: &Shared, ask: &ExplainAsk<'_>) -> Result<Explaine
         path,
         query,
         headers: &headers,
-        caller: Caller::User,
+        caller: Party::User,
         is_named: false,
     };
     let mut notes = Vec::new();

@@ -1,6 +1,6 @@
 //! The ids of replicas in an answer.
 
-use cheops_plan::{Caller, Decided};
+use cheops_plan::{Decided, Party};
 
 /// Which ids an answer of this site's service has for replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,16 +14,16 @@ pub(crate) enum AnswerIds {
 }
 
 impl AnswerIds {
-    pub(crate) fn of(decided: &Decided, caller: Caller) -> Self {
+    pub(crate) fn of(decided: &Decided, caller: Party) -> Self {
         let Some(concern) = &decided.concern else {
             return Self::Local;
         };
         match caller {
             // A service knows its own site's ids, but in a list of several sites they would mean nothing.
             _ if decided.is_merged || concern.container.is_some() => Self::Told,
-            Caller::Peer => Self::Told,
-            Caller::User => Self::Shown,
-            Caller::Service => Self::Local,
+            Party::Peer => Self::Told,
+            Party::User => Self::Shown,
+            Party::Service => Self::Local,
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How a late operation fits in.
-enum Place {
+enum Fit {
     /// It executes, and these after it once more.
     Before(Vec<OpId>),
     Covered,
@@ -174,9 +174,9 @@ impl Step<'_> {
             _ if redo => self.start(Work::Replay { id: id.clone() }),
             _ if !op.after.covers(&self.set.pruned_writes) => self.too_late(&op),
             _ => match self.place(&op) {
-                Place::Covered => self.conclude(id, Outcome::Covered),
-                Place::Impossible => self.too_late(&op),
-                Place::Before(followers) => {
+                Fit::Covered => self.conclude(id, Outcome::Covered),
+                Fit::Impossible => self.too_late(&op),
+                Fit::Before(followers) => {
                     for follower in followers {
                         if let Some(entry) = self.set.entry_mut(&follower) {
                             entry.redo = true;
@@ -214,7 +214,7 @@ impl Step<'_> {
     }
 
     /// Where an operation stands among those that have executed already and come later in the order.
-    fn place(&self, op: &Operation) -> Place {
+    fn place(&self, op: &Operation) -> Fit {
         let rank = op.rank();
         let later = || {
             self.set
@@ -225,7 +225,7 @@ impl Step<'_> {
                 .filter(|entry| !matches!(entry.op.verb, Verb::Delete) && !self.set.is_covered(&entry.op))
         };
         if later().any(|entry| relation(op, &entry.op) == Relation::Whole) {
-            return Place::Covered;
+            return Fit::Covered;
         }
         let mut again = vec![op];
         for entry in later() {
@@ -233,21 +233,21 @@ impl Step<'_> {
                 .iter()
                 .any(|earlier| relation(earlier, &entry.op) != Relation::Independent);
             if depends && !entry.op.verb.may_follow_again() {
-                return Place::Impossible;
+                return Fit::Impossible;
             }
             if depends {
                 again.push(&entry.op);
             }
         }
-        Place::Before(again[1..].iter().map(|op| op.id.clone()).collect())
+        Fit::Before(again[1..].iter().map(|op| op.id.clone()).collect())
     }
 
     /// What has executed here and must execute again after an operation that takes its place before it.
     /// None when it has no place, or needs none.
     pub(super) fn followers(&self, op: &Operation) -> Option<Vec<OpId>> {
         match self.place(op) {
-            Place::Before(followers) => Some(followers),
-            Place::Covered | Place::Impossible => None,
+            Fit::Before(followers) => Some(followers),
+            Fit::Covered | Fit::Impossible => None,
         }
     }
 

@@ -8,7 +8,7 @@ use super::super::{
 };
 use crate::{
     Effect, GlueError, Meaning, Pointer,
-    kind::{Action, Answer, Patch, PatchType, Rules, VerbWord},
+    kind::{Action, AnswerRule, Patch, PatchType, Rules, VerbWord},
     pattern::Pattern,
 };
 
@@ -183,7 +183,7 @@ fn read_action(action: &Section<'_>) -> Result<Action, GlueError> {
 fn read_answers(
     resource: &Section<'_>,
     (name, value): &Member<'_>,
-    answers: &mut Vec<Answer>,
+    answers: &mut Vec<AnswerRule>,
 ) -> Result<(), GlueError> {
     let DeValue::Table(table) = value.get_ref() else {
         answers.push(read_answer(resource, None, name, value)?);
@@ -201,7 +201,7 @@ fn read_answer(
     verb: Option<VerbWord>,
     status: &At<&str>,
     value: &Spanned<DeValue<'_>>,
-) -> Result<Answer, GlueError> {
+) -> Result<AnswerRule, GlueError> {
     let range = match status.value.as_bytes() {
         [hundreds @ b'1'..=b'5', b'x', b'x'] => {
             let first = u16::from(hundreds - b'0') * 100;
@@ -216,7 +216,7 @@ fn read_answer(
             .error(&status.span, format!("`{}` is not a status", status.value))
             .fix("write `\"409\"`, `\"5xx\"`, or a verb with a table of those"));
     };
-    Ok(Answer {
+    Ok(AnswerRule {
         verb,
         first,
         last,

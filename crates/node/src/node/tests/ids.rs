@@ -15,13 +15,13 @@ use crate::{
     inbox::Input,
     mint::{NewId, Part},
     task::{Task, What},
-    waiting::{Caller, Waiter},
+    waiting::{CallerHeaders, Waiter},
 };
 
 fn begin(running: &Running, id: NewId) -> Waiter {
     let core = &running.node.core;
     let draft = draft::draft(core, &create()).unwrap().draft;
-    let waiter = core.waiting.register(draft.token, Caller::default());
+    let waiter = core.waiting.register(draft.token, CallerHeaders::default());
     let draft = Box::new(draft);
     core.engine.post(Input::Create { id, draft }).unwrap();
     waiter

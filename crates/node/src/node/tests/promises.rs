@@ -16,7 +16,7 @@ fn create_promised(node: &crate::Node, meta: &MetaId, needed: &MetaId) -> Token 
         gone: false,
     }];
     let token = draft.token;
-    drop(node.core.waiting.register(token, Caller::default()));
+    drop(node.core.waiting.register(token, CallerHeaders::default()));
     let input = Input::Create {
         id: NewId::Given(meta.clone()),
         draft: Box::new(draft),

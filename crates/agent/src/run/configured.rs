@@ -19,7 +19,7 @@ use crate::config::{Config, Vouch};
 const CREDENTIAL_MAX_BYTES: usize = 64 * 1024;
 
 /// As configured, with the contents of the files.
-pub(super) struct Standing {
+pub(super) struct Configured {
     services: BTreeMap<ServiceName, Service>,
     /// Sites whose word about callers counts nothing here.
     disbelieved: Vec<SiteName>,
@@ -35,7 +35,7 @@ struct Service {
     access: Access,
 }
 
-impl Standing {
+impl Configured {
     pub(super) fn of(config: &Config) -> anyhow::Result<Self> {
         let mut services = BTreeMap::new();
         for (name, service) in &config.services {
@@ -162,23 +162,23 @@ address = "127.0.0.1:1"
         let (path, token) = (dir.path().join("cheops.toml"), dir.path().join("a.token"));
         fs::write(&path, FILE).unwrap();
         let config = Config::read(&path).unwrap();
-        assert!(Standing::of(&config).is_err(), "the file is not there yet");
+        assert!(Configured::of(&config).is_err(), "the file is not there yet");
         fs::write(&token, "one").unwrap();
         fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
-        let standing = Standing::of(&config).unwrap();
+        let configured = Configured::of(&config).unwrap();
         let name = |name| ServiceName::new(name).unwrap();
-        let access = standing.access(&name("A"));
+        let access = configured.access(&name("A"));
         assert_eq!(access.credential.as_deref(), Some(&b"one"[..]));
         assert_eq!(*access.vouch, ["sys:masters"]);
-        assert!(standing.access(&name("B")).credential.is_none());
-        assert!(!standing.believes(&SiteName::new("far").unwrap()));
-        assert!(standing.believes(&SiteName::new("near").unwrap()));
+        assert!(configured.access(&name("B")).credential.is_none());
+        assert!(!configured.believes(&SiteName::new("far").unwrap()));
+        assert!(configured.believes(&SiteName::new("near").unwrap()));
 
-        assert!(standing.refreshed().is_none());
+        assert!(configured.refreshed().is_none());
         fs::write(&token, "").unwrap();
-        assert!(standing.refreshed().is_none(), "half written");
+        assert!(configured.refreshed().is_none(), "half written");
         fs::write(&token, "two").unwrap();
-        let fresh = standing.refreshed().unwrap();
+        let fresh = configured.refreshed().unwrap();
         assert_eq!(fresh.access(&name("A")).credential.as_deref(), Some(&b"two"[..]));
     }
 }

@@ -19,7 +19,7 @@ fn overwrites(lab: &Lab) -> usize {
 }
 
 /// `b` has something else than the others and is compared. What the reference, `a`, sends it is on its way.
-fn differs(sites: &[&'static str]) -> (Lab, Message) {
+pub(crate) fn differs(sites: &[&'static str]) -> (Lab, Message) {
     let mut lab = Lab::created(sites);
     for at in sites {
         lab.states.insert((*at).to_owned(), b"1".to_vec());
@@ -40,7 +40,7 @@ fn differs(sites: &[&'static str]) -> (Lab, Message) {
     (lab, state)
 }
 
-fn is_digest(message: &Message) -> bool {
+pub(crate) fn is_digest(message: &Message) -> bool {
     matches!(message.content, Content::Digest { .. })
 }
 
@@ -333,6 +333,16 @@ fn a_degraded_replica_is_not_good_while_another_site_has_yet_to_make_its_own() {
     loses_its_store(&mut lab);
     brings_back(&mut lab);
     assert!(lab.set("a").degraded().is_some());
+    // Long enough for `a` to read its own replica, the only one so far.
+    for _ in 0..2 {
+        lab.now_ms += 120_000;
+        let asked = lab.step("a", Event::Wake);
+        lab.settle_at("a", asked);
+    }
+    assert!(
+        lab.set("a").degraded().is_some(),
+        "`b` has the action yet to execute"
+    );
     let made = lab.answer("b", &slow, 201);
     lab.settle_at("b", made);
     lab.wait(5);

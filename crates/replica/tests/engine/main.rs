@@ -17,6 +17,7 @@ mod payloads;
 mod prime;
 mod promises;
 mod remade;
+mod repair;
 mod set_back;
 mod silence;
 mod sites;

@@ -117,8 +117,8 @@ fn a_degraded_replica_that_was_read_is_no_reason_either() {
         digest: Digest(b"1".to_vec()),
         mended: false,
     };
-    lab.step("a", Event::Message(message));
-    assert!(!deleted(&lab), "what b refused would be in no replica");
+    let heard = lab.step("a", Event::Message(message));
+    assert!(heard.execute.is_empty(), "what b refused would be in no replica");
 }
 
 #[test]
@@ -242,4 +242,55 @@ fn a_site_that_returns_still_waits_for_what_its_earlier_life_asked_for() {
     assert_eq!(lab.set("c").wake_at_ms(&name("c"), 0), Some(settled_ms));
     lab.wait(3);
     assert!(lab.set("c").is_settled(&name("c")));
+}
+
+/// `b` leaves. `a` does not get on with a write of `c`, which `b` has executed.
+#[test]
+fn a_site_that_left_is_a_member_until_all_that_it_had_has_executed() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    let left = leave(&mut lab, "a", "b");
+    let draft = lab.replace();
+    let written = lab.write("c", draft);
+    let (_, message) = written.sent.iter().find(|(to, _)| to == "a").unwrap();
+    let received = lab.step("a", Event::Message(message.clone()));
+    lab.answer("a", &received, 403);
+    lab.settle_at("a", left);
+    lab.settle(written);
+    // `b` and `c` compare their replicas; `a` does not try again yet.
+    for at in ["b", "c", "b", "c"] {
+        lab.now_ms += lab.tuning.blocked_retry_ms / 5;
+        let asked = lab.step(at, Event::Wake);
+        lab.settle_at(at, asked);
+    }
+    assert_ne!(lab.set("a").held(), lab.set("a").done());
+    assert_eq!(lab.set("b").standing(), Standing::Left);
+    assert!(lab.set("a").peer_view(&name("b")).unwrap().left, "it has said so");
+    assert!(lab.set("a").members().contains_key(&name("b")));
+    lab.wait(1);
+    assert_eq!(lab.set("a").held(), lab.set("a").done());
+    for at in ["a", "c"] {
+        assert!(!lab.set(at).members().contains_key(&name("b")), "at {at}");
+    }
+}
+
+/// Nobody has seen the last write of `b`, whose replica somebody has deleted.
+#[test]
+fn a_site_has_not_left_while_it_alone_has_something() {
+    let mut lab = Lab::created(&["a", "b"]);
+    lab.away.insert("a");
+    let draft = lab.replace();
+    let token = draft.token;
+    let written = lab.write("b", draft);
+    lab.settle(written);
+    let ticket = lab.step("b", Event::Check).read[0];
+    let missing = lab.step("b", Event::Missing { ticket });
+    lab.settle(missing);
+    let left = leave(&mut lab, "b", "b");
+    lab.settle_at("b", left);
+    assert!(lab.set("b").local().is_none(), "nothing is left to delete");
+    assert_eq!(lab.set("b").standing(), Standing::Member);
+    lab.returns("a");
+    lab.wait(2);
+    assert!(lab.executed.iter().filter(|it| it.token == token).count() > 1);
+    assert_eq!(lab.set("b").standing(), Standing::Left);
 }

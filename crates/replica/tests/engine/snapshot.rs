@@ -1,7 +1,7 @@
 //! What travels with a state, and what it does to the operations that are there already.
 
 use cheops_replica::{
-    Cause, Content, Digest, Event, Footprint, Form, Message, Outcome, Recognise, Site, State, Verb,
+    Attempt, Cause, Content, Digest, Event, Footprint, Form, Message, Outcome, Recognise, Site, State, Verb,
 };
 
 use crate::lab::{Asked, Lab, dropped, name};
@@ -292,4 +292,52 @@ fn who_begins_from_a_state_brings_in_those_that_nobody_has_brought_in_yet() {
     }
     let (_, set) = &lab.sites["c"];
     assert!(set.as_ref().is_some_and(|set| set.local().is_some()));
+}
+
+/// `b` has the later of two patches from a state, and only then hears of the earlier one.
+#[test]
+fn what_came_with_a_state_follows_what_comes_late() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    lab.away.insert("c");
+    let (early, late) = (merge(&mut lab, &["/x", "/y"]), merge(&mut lab, &["/x"]));
+    let (first, last) = (early.token, late.token);
+    let from_c = lab.write("c", early);
+    lab.now_ms += 5;
+    let from_a = lab.write("a", late);
+    lab.settle(from_a);
+    let asked = loses_its_store(&mut lab, "b", "a");
+    lab.settle_at("a", asked);
+    let entry = lab.set("b").log().find(|it| it.op.token == last).unwrap();
+    assert_eq!(entry.state, State::Done(Outcome::Installed));
+    let (_, mut message) = from_c.sent.into_iter().find(|(to, _)| to == "b").unwrap();
+    // `c` has heard of the new life of `b` meanwhile.
+    message.incarnation = 2;
+    let began = lab.step("b", Event::Message(message));
+    assert_eq!(began.execute[0].token, first);
+    let next = lab.answer("b", &began, 200);
+    let tokens: Vec<_> = next.execute.iter().map(|it| it.token).collect();
+    assert_eq!(tokens, [last], "the earlier one has overwritten a part of it");
+}
+
+/// `b` asked its application for an action and got no answer; it tried again, and the application was not able to. So its replica may
+/// have the action, which waits.
+#[test]
+fn nobody_begins_from_a_state_that_may_have_what_is_executed_on_top_of_it() {
+    let mut lab = Lab::created(&["a", "b", "c"]);
+    let mut action = lab.action();
+    action.recognise = Recognise::Key;
+    let written = lab.write("a", action);
+    let (_, message) = written.sent.into_iter().find(|(to, _)| to == "b").unwrap();
+    let asked = lab.step("b", Event::Message(message));
+    let (ticket, attempt) = (asked.execute[0].ticket, Attempt::Unknown);
+    lab.step("b", Event::Executed { ticket, attempt });
+    lab.now_ms += lab.tuning.settle_ms;
+    let again = lab.step("b", Event::Wake);
+    lab.answer("b", &again, 503);
+    let asked = loses_its_store(&mut lab, "c", "b");
+    assert!(asked.read.is_empty(), "`c` would execute it once more");
+    lab.now_ms += lab.tuning.retry_max_ms;
+    let again = lab.step("b", Event::Wake);
+    let done = lab.answer("b", &again, 200);
+    assert_eq!(done.read.len(), 1);
 }

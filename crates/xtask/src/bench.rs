@@ -6,6 +6,7 @@ mod contender;
 mod cpu;
 mod create;
 mod forward;
+mod greedy;
 mod idle;
 mod instructions;
 mod list;
@@ -31,6 +32,8 @@ pub(crate) enum Bench {
     Create(create::Args),
     /// A forward to another site: two agents beside two HAProxy processes, with TLS between them
     Forward(forward::Args),
+    /// A flood of scoped requests by one caller: what it leaves to replication and to other callers
+    Greedy(greedy::Args),
     /// What an agent has in memory after its start, after some use, and with a thousand connections
     Idle(idle::Args),
     /// Instructions that the agent takes for a request, counted by callgrind: plain, and with a scope
@@ -48,6 +51,7 @@ pub(crate) fn run(repo: &Repo, bench: Bench) -> Result<ExitCode> {
         Bench::Proxy(args) => proxy::run(repo, &args),
         Bench::Create(args) => create::run(repo, &args),
         Bench::Forward(args) => forward::run(repo, &args),
+        Bench::Greedy(args) => greedy::run(repo, &args),
         Bench::Idle(args) => idle::run(repo, &args),
         Bench::Instructions(args) => instructions::run(repo, &args),
         Bench::List(args) => list::run(repo, &args),

@@ -306,10 +306,12 @@ fn disagreement(explained: &Explained, traces: &[Traces], answer: &Answer) -> Op
             _ => wrong("it was refused for another reason"),
         };
     }
-    if let Some(receipt) = &receipt
-        && Some(receipt.plan.to_string()) != explained.kind
-    {
-        return Some(format!("the receipt says {}", receipt.plan));
+    // What stays here because nothing says otherwise has none.
+    let told = receipt
+        .as_ref()
+        .map_or_else(|| "local".to_owned(), |receipt| receipt.plan.to_string());
+    if Some(&told) != explained.kind.as_ref() {
+        return Some(format!("the receipt says {told}"));
     }
     match tree.as_object().and_then(|plan| plan.iter().next()) {
         Some((kind, _)) if kind == "accept" => {
@@ -343,6 +345,10 @@ fn disagreement(explained: &Explained, traces: &[Traces], answer: &Answer) -> Op
                 wrong("a site that the plan does not name was asked")
             } else if all.is_disjoint(&must) && asked.is_disjoint(&must) {
                 wrong("no site of the plan was asked")
+            } else if all.is_empty() && asked == ["a"].into() {
+                wrong("nothing ran, and no other site was asked")
+            } else if !traces[0].writes.is_empty() {
+                wrong("this site replicates what it was to ask others for")
             } else if changes + writes.len() > 1 {
                 wrong("it executed more than once")
             } else {
@@ -368,6 +374,7 @@ fn what_is_explained_is_what_happens() {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let mut kinds = BTreeSet::new();
+    let mut seen = Vec::new();
     for _ in 0..GLUES {
         let glue = sample(&mut runner, &glue());
         let mesh = mesh(&glue);
@@ -416,6 +423,7 @@ fn what_is_explained_is_what_happens() {
             if let Some(wrong) = disagreement(&explained, &traces, &answer) {
                 panic!("{head}\n{explained:#?}\n{wrong}: {traces:?}\n{answer:?}\n{glue}");
             }
+            seen.push((explained, traces, answer));
         }
     }
     // Everything that can be decided was: else this shows less than it seems.
@@ -435,6 +443,32 @@ fn what_is_explained_is_what_happens() {
     ] {
         assert!(kinds.contains(kind), "{kind} is not among {kinds:?}");
     }
+    plant(&seen);
+}
+
+/// A comparison that finds nothing shows little unless it would find something: every request is judged by what was
+/// explained of the next one with another kind of plan, and that must be noticed.
+fn plant(seen: &[(Explained, Vec<Traces>, Answer)]) {
+    let kind = |explained: &Explained| match &explained.tree {
+        Value::Object(plan) => plan.keys().next().cloned(),
+        other => other.as_str().map(str::to_owned),
+    };
+    let mut planted = 0;
+    for (at, (own, traces, answer)) in seen.iter().enumerate() {
+        let others = seen.iter().cycle().skip(at + 1).take(seen.len());
+        let mut others = others.map(|(explained, ..)| explained);
+        let Some(other) = others.find(|other| kind(other) != kind(own)) else {
+            continue;
+        };
+        planted += 1;
+        assert!(
+            disagreement(other, traces, answer).is_some(),
+            "{} was taken for {}: {traces:?} {answer:?}",
+            own.plan,
+            other.plan
+        );
+    }
+    assert!(planted > seen.len() / 2, "{planted} of {}", seen.len());
 }
 
 /// A person reads the same through the admin socket.

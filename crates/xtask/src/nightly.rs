@@ -10,7 +10,7 @@ use anyhow::Result;
 use crate::{command, repo::Repo};
 
 /// What is run, and about how long it takes on two cores.
-const STEPS: [(&str, &[&str]); 6] = [
+const STEPS: [(&str, &[&str]); 9] = [
     ("35 min", &["sim", "--schedules", "1000000", "--keep-going"]),
     ("30 min", &["mutants"]),
     (
@@ -28,6 +28,19 @@ const STEPS: [(&str, &[&str]); 6] = [
     ("12 min", &["converge", "--seconds", "600"]),
     ("3 min", &["torture", "--kills", "200"]),
     ("10 min", &["bench", "scoped", "--seconds", "600"]),
+    ("2 min", &["bench", "greedy"]),
+    ("3 min", &["bench", "forward"]),
+    (
+        "6 min",
+        &[
+            "bench",
+            "proxy",
+            "--rounds",
+            "21",
+            "--only",
+            "nginx,haproxy,haproxy-lua,cheops,cheops-scope",
+        ],
+    ),
 ];
 
 #[derive(clap::Args)]

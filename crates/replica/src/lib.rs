@@ -17,6 +17,7 @@ mod message;
 pub mod names;
 mod operation;
 mod pairs;
+mod record;
 mod relation;
 mod rules;
 mod set;
@@ -33,11 +34,12 @@ pub use message::{Carried, Content, Message, Snapshot};
 pub use operation::{
     Birth, Conditions, Draft, Footprint, Need, Operation, Recast, Recognise, Request, Secret, Verb,
 };
+pub use record::Record;
 pub use relation::{Relation, loser, relation};
 pub use rules::{PlainRules, Presence, Reading, Rules, default_reading};
 pub use set::{
     Degraded, Digest, Division, Entry, Fence, Fenced, Install, Job, Member, OperationView, Outcome, Passage,
-    Peer, Phase, Record, Report, Set, Standing, State, Wait, Want, Why, Work,
+    Peer, Phase, Report, Set, Standing, State, Wait, Want, Why, Work,
 };
 pub use site::{Age, Hello, Site, Welcome};
 pub use step::{adopt, create, receive, step};

@@ -43,6 +43,12 @@ impl Operation {
         }
     }
 
+    /// Whether it is the same request, under one number or two. Every holder sees the token: what another site writes under
+    /// it is something else.
+    pub(crate) fn is_same_write(&self, other: &Self) -> bool {
+        self.token == other.token && self.id.author.site == other.id.author.site
+    }
+
     /// Whether neither origin had executed the other's operation.
     pub fn is_concurrent_with(&self, other: &Self) -> bool {
         self.id != other.id && !self.after.includes(&other.id) && !other.after.includes(&self.id)

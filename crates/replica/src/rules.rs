@@ -1,6 +1,6 @@
 //! What the engine must know of the application at this site.
 
-use crate::{MetaId, Operation, Verb};
+use crate::{LocalId, MetaId, Operation, Record, Verb};
 
 /// What an answer to a replayed operation means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +38,12 @@ pub trait Rules {
     /// What is known here about another set.
     fn presence(&self, _set: &MetaId) -> Presence {
         Presence::Uninvolved
+    }
+
+    /// Whether a resource of the application here is the replica of another set than that of the record. Then no other site's
+    /// word, and no answer that the name is taken, makes it this one's.
+    fn is_anothers(&self, _record: &Record, _local: &LocalId) -> bool {
+        false
     }
 }
 

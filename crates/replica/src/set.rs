@@ -15,7 +15,7 @@ mod wait;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use cheops_types::{ServiceName, Share, SiteName, Span, Stamp};
+use cheops_types::{Share, SiteName, Stamp};
 use serde::{Deserialize, Serialize};
 
 pub use entry::{Entry, Outcome, State, Why};
@@ -29,24 +29,9 @@ pub use wait::Wait;
 pub(crate) use wait::{are_alike, bounded};
 
 use crate::{
-    Author, Birth, Conflict, Draft, LocalId, MetaId, OpId, Operation, Rank, Recognise, Site, Token, Vector,
-    Verb,
+    Author, Birth, Conflict, Draft, LocalId, MetaId, OpId, Operation, Rank, Recognise, Record, Site, Token,
+    Vector, Verb,
 };
-
-/// What identifies the resource.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
-    pub meta: MetaId,
-    pub service: ServiceName,
-    pub kind: String,
-    /// The ids of the resource's parents in its path, as meta-ids where they are replicated.
-    pub parents: Vec<String>,
-    /// The id, where the client chose it.
-    pub name: Option<String>,
-    /// How it spans its sites; none: a replica at each.
-    #[serde(default)]
-    pub span: Option<Span>,
-}
 
 /// Whether this site is part of the set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -478,19 +463,20 @@ impl Set {
     /// while it executed. The first one may have been dropped since.
     pub(crate) fn is_born_again(&self, op: &Operation) -> bool {
         let is_create = matches!(op.verb, Verb::Create(_));
-        let is_last = op.token == self.birth && self.born.as_ref().is_some_and(|born| *born != op.id);
+        let is_other = |born: &OpId| *born != op.id && born.author.site == op.id.author.site;
+        let is_last = op.token == self.birth && self.born.as_ref().is_some_and(is_other);
         is_create && (is_last || self.buried.contains(&op.token))
     }
 
     /// What the others have brought back of a write that is accepted only now: an earlier life of this store had shipped
     /// it, under this number or another one.
     pub(crate) fn brought_back(&self, op: &Operation) -> Option<&Entry> {
-        self.log.values().find(|entry| entry.op.token == op.token)
+        self.log.values().find(|entry| entry.op.is_same_write(op))
     }
 
     /// The same write under another number: its origin's store was set back while it executed.
     pub(crate) fn twin(&self, op: &Operation) -> Option<&Entry> {
-        let is_twin = |entry: &&Entry| entry.op.token == op.token && entry.op.id != op.id;
+        let is_twin = |entry: &&Entry| entry.op.is_same_write(op) && entry.op.id != op.id;
         self.log.values().find(is_twin)
     }
 }

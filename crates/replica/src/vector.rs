@@ -78,6 +78,11 @@ impl Vector {
         self.0.len()
     }
 
+    /// How many operations it has.
+    pub(crate) fn total(&self) -> u64 {
+        self.0.values().fold(0, |total, seq| total.saturating_add(*seq))
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

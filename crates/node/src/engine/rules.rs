@@ -1,11 +1,13 @@
 //! What the engine asks of the glue and of other sets.
 
 use cheops_glue::{Effect, Kind, Meaning};
-use cheops_replica::{MetaId, Operation, Presence, Reading, Rules, Set, Standing, Verb, default_reading};
-use cheops_store::ReadSession;
+use cheops_replica::{
+    LocalId, MetaId, Operation, Presence, Reading, Record, Rules, Set, Standing, Verb, default_reading,
+};
+use cheops_store::{Error, Read, ReadSession, Span};
 
 use super::cache::Cache;
-use crate::rows::{self, HeadStanding};
+use crate::rows::{self, HeadStanding, SetsByLocalKey};
 
 /// The rules of one set's kind, and the other sets of this site.
 pub(super) struct SiteRules<'r> {
@@ -38,6 +40,19 @@ impl Rules for SiteRules<'_> {
             // To wait is never wrong; the next wake asks again.
             Err(_) => Presence::Pending,
         }
+    }
+
+    fn is_anothers(&self, record: &Record, local: &LocalId) -> bool {
+        let others = || {
+            let Some(key) = rows::local_key(self.read, &record.parents, local.as_str())? else {
+                return Ok(false);
+            };
+            let place = Span::under(&(record.service.clone(), record.kind.clone(), key));
+            let found = self.read.by::<SetsByLocalKey>(&place, usize::MAX)?;
+            Ok::<_, Error>(found.iter().any(|(meta, _)| meta != record.meta.as_str()))
+        };
+        // Where that cannot be read, it is not taken from anybody.
+        others().unwrap_or(true)
     }
 }
 

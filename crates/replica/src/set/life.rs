@@ -63,7 +63,8 @@ impl Set {
 
     /// Takes note of a create under a second number: it lives as long as the first.
     pub(crate) fn note_twin(&mut self, op: &Operation) {
-        if self.creates.values().any(|token| *token == op.token) {
+        let is_it = |(create, token): (&OpId, &Token)| is_same(create, *token, &op.id, op.token);
+        if self.creates.iter().any(is_it) {
             self.creates.insert(op.id.clone(), op.token);
         }
     }
@@ -80,9 +81,12 @@ impl Set {
                     .creates
                     .iter()
                     .filter(|(create, _)| op.after.includes(create));
-                let covered: BTreeSet<_> = covered.map(|(_, token)| *token).collect();
-                self.creates.retain(|_, token| !covered.contains(token));
-                self.bury(covered);
+                let covered: BTreeSet<_> = covered
+                    .map(|(create, token)| (create.author.site.clone(), *token))
+                    .collect();
+                self.creates
+                    .retain(|create, token| !covered.contains(&(create.author.site.clone(), *token)));
+                self.bury(covered.into_iter().map(|(_, token)| token));
                 if self.creates.is_empty() {
                     self.deleted = Some(op.id.clone());
                 }
@@ -109,10 +113,18 @@ impl Set {
 
     /// Whether a create stays when a delete has executed.
     pub(crate) fn survives(&self, delete: &Operation) -> bool {
-        let is_covered = |token: &Token| {
-            let mut twins = self.creates.iter().filter(|(_, of)| *of == token);
-            twins.any(|(create, _)| delete.after.includes(create))
+        let is_covered = |(create, token): (&OpId, &Token)| {
+            let mut twins = self
+                .creates
+                .iter()
+                .filter(|(id, of)| is_same(id, **of, create, *token));
+            twins.any(|(twin, _)| delete.after.includes(twin))
         };
-        self.creates.values().any(|token| !is_covered(token))
+        self.creates.iter().any(|it| !is_covered(it))
     }
+}
+
+/// Whether two creates are one request under two numbers (`Operation::is_same_write`).
+fn is_same(a: &OpId, token: Token, b: &OpId, other: Token) -> bool {
+    token == other && a.author.site == b.author.site
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use cheops_types::{Share, SiteName};
 
-use super::{Entry, Install, Job, Record, Set, Standing, Work};
+use super::{Entry, Install, Job, Set, Standing, Work};
 use crate::{
-    Conflict, Degraded, Draft, LocalId, Member, OpId, Operation, Peer, Phase, Presence, State, Token, Vector,
-    Why,
+    Conflict, Degraded, Draft, LocalId, Member, OpId, Operation, Peer, Phase, Presence, Record, State, Token,
+    Vector, Why,
 };
 
 /// How an operation stands at the sites of its set, as far as this site knows.

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use cheops_types::{SiteName, Stamp};
 
-use super::{Step, sane::SEQ_MAX};
+use super::{
+    Step,
+    sane::{MILLIS_MAX, SEQ_MAX},
+};
 use crate::{
     Answer, Author, Draft, Effect, Entry, Job, OpId, Operation, Outcome, Phase, Reason, Request, Secret,
     Standing, State, Token, Vector, Verb, Work,
@@ -183,7 +186,8 @@ impl Step<'_> {
             } else {
                 BTreeSet::new()
             },
-            epoch: self.set.epoch,
+            // Not more than what follows from it: others take no operation that says so.
+            epoch: self.set.epoch.min(self.set.done.total()),
             verb,
             touches: draft.touches,
             recognise: draft.recognise,
@@ -222,7 +226,17 @@ impl Step<'_> {
     fn next_time(&mut self) -> Stamp {
         let lead_max_ms = self.context.tuning.ahead_max_ms;
         let now = self.site.clock.tick(self.context.now_ms, lead_max_ms);
-        now.max(self.set.time.next())
+        now.max(self.later())
+    }
+
+    /// What follows everything that has executed here. Beyond the last time that any site takes for possible there is
+    /// none: a member that has used it up ends the order of the set, not its operations.
+    fn later(&self) -> Stamp {
+        let last = Stamp {
+            millis: MILLIS_MAX,
+            count: u32::MAX,
+        };
+        self.set.time.next().min(last)
     }
 
     /// The application has executed an accepted write: now it is an operation of the set.
@@ -258,7 +272,7 @@ impl Step<'_> {
         if op.after != self.set.done {
             // The set has noted something while the application was at it: this comes after that too.
             op.after = self.set.done.clone();
-            op.time = op.time.max(self.set.time.next());
+            op.time = op.time.max(self.later());
         }
         let (token, id) = (op.token, op.id.clone());
         self.insert(op, credential);

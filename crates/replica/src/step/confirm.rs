@@ -70,12 +70,19 @@ impl Step<'_> {
         entry.is_some_and(|entry| self.set.local.is_some() || !matches!(entry.op.verb, Verb::Create(_)))
     }
 
+    /// Whether what has the id that this set's replica would have is the replica of another set.
+    fn is_anothers(&self) -> bool {
+        let rules = self.context.rules;
+        rules.is_anothers(&self.set.record, &self.chosen_id())
+    }
+
     fn install_confirmed(&mut self, status: u16, is_there: Option<bool>) {
         let retry_ms = self.now_ms() + self.context.tuning.retry_min_ms;
         self.set.job = None;
+        let is_anothers = self.is_anothers();
         match (is_there, &mut self.set.install) {
             // A name alone proves nothing: it is another resource's.
-            (Some(true), Some(install)) if install.recognise != Recognise::ChosenId => {
+            (Some(true), Some(install)) if install.recognise != Recognise::ChosenId || is_anothers => {
                 let said = install.said.take();
                 self.install_refused(status, said);
             }
@@ -90,7 +97,12 @@ impl Step<'_> {
     fn create_confirmed(&mut self, work: &Work, job: &Job, status: u16, is_there: Option<bool>) {
         match (is_there, work) {
             // A name alone proves nothing: it is another resource's.
-            (Some(true), Work::Replay { id }) if self.bears_marker(id) => self.refuse_create(id, status),
+            (Some(true), Work::Replay { id }) if self.bears_marker(id) || self.is_anothers() => {
+                self.refuse_create(id, status);
+            }
+            (Some(true), Work::Accept { op, answered, .. }) if self.is_anothers() => {
+                self.dropped(op, *answered, Answer::Refused { status });
+            }
             (Some(true), _) => {
                 let local: LocalId = self.chosen_id();
                 self.has_executed(Some(local));

@@ -98,7 +98,8 @@ impl Step<'_> {
     }
 
     /// That a conflict was dealt with has to be known as long as somebody may still find it: until its operation
-    /// and the word that it was dismissed have executed everywhere.
+    /// and the word that it was dismissed have executed everywhere. What is not here by then was written after that
+    /// (`is_dismissed`).
     fn forget_dismissed(&mut self) {
         /// Of conflicts that the set itself has no operations of: those of sites that were removed.
         const DISMISSED_MAX: usize = 1_024;
@@ -114,7 +115,8 @@ impl Step<'_> {
                 _ => None,
             })
             .collect();
-        let is_open = |loser: &OpId| !set.pruned.includes(loser) || told.contains(loser);
+        let is_kept = |loser: &OpId| set.held.includes(loser) && !set.pruned.includes(loser);
+        let is_open = |loser: &OpId| is_kept(loser) || told.contains(loser);
         let mut open: BTreeSet<_> = set
             .dismissed
             .iter()

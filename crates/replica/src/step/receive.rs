@@ -1,5 +1,7 @@
 //! What other sites send.
 
+use std::collections::BTreeSet;
+
 use cheops_types::{SiteName, Stamp};
 
 use super::{Step, sane};
@@ -19,7 +21,12 @@ pub fn receive(site: &mut Site, message: Message, context: &Context<'_>) -> (Opt
     let here = site.name();
     let set = match &message.content {
         Content::Operations(carried) => carried.iter().find_map(|carried| match &carried.op.verb {
-            Verb::Create(birth) if birth.sites.contains(here) => Some(Set::born(&message.set, birth)),
+            // It was accepted at one of its own sites; nobody else begins a set among others.
+            Verb::Create(birth)
+                if birth.sites.contains(here) && birth.sites.contains(&carried.op.id.author.site) =>
+            {
+                Some(Set::born(&message.set, birth))
+            }
             _ => None,
         }),
         Content::Snapshot(snapshot) => Some(Set::new(snapshot.record.clone(), snapshot.members.clone())),
@@ -109,7 +116,10 @@ impl Step<'_> {
                 self.peer_reset(&from, report.incarnation);
             }
             self.note_earlier_life(&from, incarnation);
-            self.tell.insert(from);
+            // A report says what the set is and how it is: that is nobody's business who was never in it.
+            if self.set.knows(&from) {
+                self.tell.insert(from);
+            }
             return;
         }
         let age = report.age;
@@ -136,8 +146,11 @@ impl Step<'_> {
             && let Content::Operations(carried) = content
         {
             // The beginning of the set, from any holder: one that joined later is no member yet here.
+            let carried = self.of_members(carried);
             self.take(carried);
-            self.tell.insert(from);
+            if !self.set.held.is_empty() {
+                self.tell.insert(from);
+            }
             return;
         }
         if is_stranger || self.set.standing != Standing::Member {
@@ -192,6 +205,22 @@ impl Step<'_> {
             // It is there and lacks something: no need to wait for the next try.
             self.peer_up_soon(&from);
         }
+    }
+
+    /// Of the beginning of a set, as a stranger has brought it, what was written by those that it began with and those that
+    /// they have let in. The stranger is one of these, or has no say.
+    fn of_members(&self, mut carried: Vec<Carried>) -> Vec<Carried> {
+        let mut members: BTreeSet<_> = self.set.members.keys().cloned().collect();
+        carried.retain(|Carried { op, .. }| {
+            let is_member = members.contains(&op.id.author.site);
+            if let Verb::Join { site, .. } = &op.verb
+                && is_member
+            {
+                members.insert(site.clone());
+            }
+            is_member
+        });
+        carried
     }
 
     /// Learns how far a member is. True when it does not have what was thought to be on its way.

@@ -192,7 +192,7 @@ impl Step<'_> {
     }
 
     pub(super) fn conflict(&mut self, loser: Operation, cause: Cause) {
-        if self.set.dismissed.contains(&loser.id) {
+        if self.is_dismissed(&loser) {
             return;
         }
         // That it was overwritten says less than that it was left out altogether.
@@ -202,6 +202,16 @@ impl Step<'_> {
             self.set.conflicts.insert(id, Conflict { loser, cause });
         }
         self.bound_conflicts();
+    }
+
+    /// Whether an operator has dealt with it. Nobody has seen a conflict about what was written after the word that it is
+    /// dealt with: numbers can be guessed, and writes that are to come must not lose without a trace.
+    fn is_dismissed(&self, op: &Operation) -> bool {
+        let is_before = |entry: &Entry| {
+            let is_it = matches!(&entry.op.verb, Verb::Dismiss { loser } if *loser == op.id);
+            is_it && op.after.includes(&entry.op.id)
+        };
+        self.set.dismissed.contains(&op.id) && !self.set.log.values().any(is_before)
     }
 
     /// Two writers that fight would fill the disk: the oldest conflicts go, and are counted.

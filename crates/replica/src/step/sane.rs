@@ -23,12 +23,13 @@ pub(super) const SEQ_MAX: u64 = 1 << 48;
 const INCARNATION_MAX: u64 = 1 << 53;
 /// Steps of a store, counted by its commits.
 const STEPS_MAX: u64 = 1 << 53;
-/// Every forced removal raises it by one.
+/// Every forced removal raises it by one. So it is at most the number of operations before it: a member that could set it to the
+/// last one possible would make all that comes after the next removal impossible.
 const EPOCH_MAX: u64 = 1 << 48;
-/// Every return to a set raises it by one.
+/// Every return to a set raises it by one. The same goes for it.
 const STAY_MAX: u32 = 1 << 24;
 /// The year 10889.
-const MILLIS_MAX: u64 = 1 << 48;
+pub(super) const MILLIS_MAX: u64 = 1 << 48;
 /// Sites of a set, and those that ever were.
 const SITES_MAX: usize = 4_096;
 /// Authors in one vector: a site is one more with each life, each stay and, at worst, each start.
@@ -176,7 +177,10 @@ fn message(message: &Message) -> Sane {
             let mut ops = carried.iter().map(|Carried { op, .. }| op);
             ops.try_for_each(|op| operation(op, FORGO_DEPTH_MAX))
         }
-        Content::Snapshot(it) => snapshot(it, &message.report),
+        Content::Snapshot(it) => {
+            must(message.epoch <= it.at.total(), "an epoch after too few removals")?;
+            snapshot(it, &message.report)
+        }
         Content::Digest { at, digest: it, .. } | Content::State { at, digest: it, .. } => {
             vector(at)?;
             digest(it)
@@ -206,6 +210,12 @@ fn snapshot(it: &Snapshot, report: &Report) -> Sane {
     it.expelled.values().copied().try_for_each(epoch)?;
     must(it.passages.len() <= SITES_MAX, "too many sites came and went")?;
     it.passages.values().try_for_each(passage)?;
+    let members = it.members.values().map(|member| member.stay);
+    let mut stays = members.chain(it.passages.values().map(|passage| passage.stay));
+    must(
+        stays.all(|stay| u64::from(stay) <= it.at.total()),
+        "a stay after too few others",
+    )?;
     for claim in [&it.at, &it.pruned, &it.pruned_writes] {
         vector(claim)?;
     }
@@ -293,6 +303,7 @@ fn operation(op: &Operation, depth: u32) -> Sane {
     must(op.births.len() <= IDS_MAX, "too many creates")?;
     op.births.iter().try_for_each(op_id)?;
     epoch(op.epoch)?;
+    must(op.epoch <= op.after.total(), "an epoch after too few removals")?;
     if let Footprint::Parts(parts) = &op.touches {
         must(parts.len() <= PARTS_MAX, "too many parts")?;
         parts.iter().try_for_each(|part| text(part))?;
@@ -309,7 +320,14 @@ fn operation(op: &Operation, depth: u32) -> Sane {
             let texts = birth.parents.iter().chain(&birth.name).chain([&birth.kind]);
             texts.into_iter().try_for_each(|it| text(it))
         }
-        Verb::Join { stay: it, .. } => stay(*it),
+        Verb::Join { stay: it, .. } => {
+            stay(*it)?;
+            let joined = op.after.total();
+            must(
+                u64::from(*it) <= joined.saturating_add(1),
+                "a stay after too few others",
+            )
+        }
         Verb::Dismiss { loser } => op_id(loser),
         Verb::Forgo { lost } => {
             must(lost.len() <= OPERATIONS_MAX, "too much that was given up")?;

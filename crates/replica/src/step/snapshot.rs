@@ -273,7 +273,13 @@ impl Step<'_> {
         }
     }
 
-    fn begin_with(&mut self, from: &SiteName, epoch: u64, snapshot: Snapshot) {
+    fn begin_with(&mut self, from: &SiteName, epoch: u64, mut snapshot: Snapshot) {
+        let rules = self.context.rules;
+        // Who lost its store has nothing but the word of others on which resource was its replica. They know what it called its
+        // own, and could name any.
+        snapshot
+            .yours
+            .take_if(|local| rules.is_anothers(&self.set.record, local));
         let token = self.token_of(&snapshot);
         let has_state = snapshot.state.is_some() || snapshot.deleted.is_some();
         if self.set.local.is_none() && snapshot.yours.is_some() {

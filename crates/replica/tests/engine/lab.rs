@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cheops_replica::{
     Answer, Attempt, Birth, Content, Context, Digest, Draft, Effect, Entry, Event, Execution, Footprint,
-    Form, LocalId, Message, MetaId, PlainRules, Recognise, Request, Set, Site, Token, Tuning, Verb, adopt,
-    create, receive, step,
+    Form, LocalId, Message, MetaId, PlainRules, Recognise, Record, Request, Rules, Set, Site, Token, Tuning,
+    Verb, adopt, create, receive, step,
 };
 use cheops_types::{KeptBody, ServiceName, SiteName};
 
@@ -19,10 +19,22 @@ pub(crate) struct Lab {
     pub(crate) executed: Vec<Execution>,
     /// Sites where the name is taken: a create is refused.
     pub(crate) taken: BTreeSet<String>,
+    /// What is another set's replica, at every site.
+    pub(crate) anothers: Anothers,
     /// Sites that nothing reaches for now, and what waits for them.
     pub(crate) away: BTreeSet<&'static str>,
     pub(crate) mail: Vec<(String, Message)>,
     tokens: u128,
+}
+
+/// The ordinary rules, at a site that has other sets.
+#[derive(Default)]
+pub(crate) struct Anothers(pub(crate) BTreeSet<LocalId>);
+
+impl Rules for Anothers {
+    fn is_anothers(&self, _: &Record, local: &LocalId) -> bool {
+        self.0.contains(local)
+    }
 }
 
 /// What one step asked for.
@@ -81,6 +93,7 @@ impl Lab {
             states: BTreeMap::new(),
             executed: Vec::new(),
             taken: BTreeSet::new(),
+            anothers: Anothers::default(),
             away: BTreeSet::new(),
             mail: Vec::new(),
             tokens: 0,
@@ -128,7 +141,7 @@ impl Lab {
         let context = Context {
             now_ms: self.now_ms,
             tuning: &self.tuning,
-            rules: &PlainRules,
+            rules: &self.anothers,
         };
         let mut effects = match (set, event) {
             (Some(set), event) => step(site, set, event, &context),

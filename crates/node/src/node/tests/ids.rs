@@ -2,7 +2,7 @@
 
 use cheops_plan::Target;
 use cheops_ports::Coordinator as _;
-use cheops_replica::{Content, Digest, Event, Message, MetaId};
+use cheops_replica::{Content, Digest, Event, LocalId, Message, MetaId};
 use cheops_types::{Code, Limit};
 use tokio::time::timeout;
 
@@ -83,6 +83,13 @@ async fn what_is_sent_of_another_set_with_the_same_meta_id_changes_nothing() {
     assert_eq!(site1.set("7").unwrap(), before);
 
     // The same as a state, which a site gets that has lost its store.
+    let state = state_of(&mut site2, &meta, None).await;
+    site1.node.core.engine.receive(vec![state]).await.unwrap();
+    assert_eq!(site1.set("7").unwrap(), before);
+}
+
+/// What `site2` sends when it hears that `site1` has lost its store, with what it says that `site1` called its replica.
+async fn state_of(site2: &mut Running, meta: &MetaId, yours: Option<&str>) -> Message {
     site2.node.peer_life(&site("site1"), 1);
     site2.node.peer_life(&site("site1"), 2);
     let call = timeout(SOON, site2.call()).await.unwrap();
@@ -90,15 +97,27 @@ async fn what_is_sent_of_another_set_with_the_same_meta_id_changes_nothing() {
         panic!("{:?}", call.what);
     };
     let state = Some((b"{}".to_vec(), Digest(vec![1])));
-    site2
-        .node
-        .core
-        .engine
-        .result(&meta, Event::Read { ticket, state });
-    let mut state = sent(&mut site2, |content| matches!(content, Content::Snapshot(_))).await;
-    state.incarnation = 0;
-    site1.node.core.engine.receive(vec![state]).await.unwrap();
-    assert_eq!(site1.set("7").unwrap(), before);
+    site2.node.core.engine.result(meta, Event::Read { ticket, state });
+    let mut message = sent(site2, |content| matches!(content, Content::Snapshot(_))).await;
+    message.incarnation = 0;
+    if let Content::Snapshot(snapshot) = &mut message.content {
+        snapshot.yours = yours.map(LocalId::new);
+    }
+    message
+}
+
+/// Who takes another site's word on which resource is its replica would hand over any that the other one names.
+#[tokio::test]
+async fn the_replica_of_one_set_is_not_made_that_of_another_one() {
+    for (yours, is_believed) in [("1", false), ("5", true)] {
+        let (mut site1, mut site2) = (Place::new("site1").start(), Place::new("site2").start());
+        made(&mut site1, NewId::Given(MetaId::new("7")), "1").await;
+        let meta = made(&mut site2, NewId::Given(MetaId::new("8")), "2").await;
+        let state = state_of(&mut site2, &meta, Some(yours)).await;
+        site1.node.core.engine.receive(vec![state]).await.unwrap();
+        let local = site1.set("8").unwrap().local().cloned();
+        assert_eq!(local, is_believed.then(|| LocalId::new(yours)));
+    }
 }
 
 async fn sent(running: &mut Running, is_wanted: impl Fn(&Content) -> bool) -> Message {

@@ -36,8 +36,8 @@ pub use operation::{
 pub use relation::{Relation, loser, relation};
 pub use rules::{PlainRules, Presence, Reading, Rules, default_reading};
 pub use set::{
-    Degraded, Digest, Division, Entry, Fence, Fenced, Install, Job, Member, OperationView, Outcome, Passage,
-    Peer, Phase, Record, Report, Set, Standing, State, Wait, Want, Why, Work,
+    Degraded, Digest, Division, Entry, Fence, Fenced, Install, Job, LogAside, Member, OperationView, Outcome,
+    Passage, Peer, Phase, Record, Report, Set, Standing, State, Wait, Want, Why, Work,
 };
 pub use site::{Age, Hello, Site, Welcome};
 pub use step::{adopt, create, receive, step};

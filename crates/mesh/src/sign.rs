@@ -1,10 +1,11 @@
 //! Signatures of sites: what one has signed every other can check, whoever passed it on.
 
+mod bundle;
 #[cfg(test)]
 mod tests;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt,
     sync::{Mutex, PoisonError},
 };
@@ -15,14 +16,18 @@ use rcgen::{KeyPair, PublicKeyData as _, SigningKey as _};
 use rustls_pki_types::{CertificateDer, TrustAnchor};
 use webpki::ALL_VERIFICATION_ALGS;
 
+use self::bundle::{Bundle, Hash};
 use crate::identity::{self, IdentityError, Unbelieved};
 
-const VERSION: u8 = 1;
+/// A text that is signed by itself.
+const ALONE: u8 = 1;
+/// One of a bundle that is signed as a whole.
+const BUNDLED: u8 = 2;
 
 /// How long a certificate that was checked is not checked again, in seconds.
 const BELIEVED_S: u64 = 3600;
 
-/// Certificates that are remembered as checked; beyond that all are checked anew.
+/// Certificates that are remembered as checked; beyond that all are checked anew. As many signatures of bundles are.
 const BELIEVED_MAX: usize = 1024;
 
 /// Why a signature is not accepted.
@@ -52,6 +57,8 @@ pub struct Identity {
     revoked: Revoked,
     /// Certificates with the hour at which they were found valid.
     believed: Mutex<HashMap<(Vec<u8>, u64), SiteName>>,
+    /// Signatures of bundles that are right, as a hash of key, text and signature: the other texts of a bundle come soon.
+    right: Mutex<HashSet<Hash>>,
 }
 
 impl Identity {
@@ -72,6 +79,7 @@ impl Identity {
             anchors,
             revoked: Revoked::default(),
             believed: Mutex::default(),
+            right: Mutex::default(),
         })
     }
 
@@ -92,6 +100,26 @@ impl Identity {
         Ok(signature)
     }
 
+    /// The same for many texts at once, in their order: one signature for all of them takes the time of one, and each
+    /// can be checked by itself.
+    pub fn sign_all(&self, messages: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, IdentityError> {
+        let mut signatures = Vec::with_capacity(messages.len());
+        for texts in messages.chunks(bundle::TEXTS_MAX) {
+            if let [text] = texts {
+                signatures.push(self.sign(text)?);
+                continue;
+            }
+            let bundle = Bundle::of(texts.iter().map(Vec::as_slice));
+            let own = self.key.sign(&bundle.signed())?;
+            signatures.extend((0..texts.len()).map(|at| {
+                let mut signature = [&self.prefix, &bundle.path(at)[..], &own].concat();
+                signature[0] = BUNDLED;
+                signature
+            }));
+        }
+        Ok(signatures)
+    }
+
     /// The site that has signed `message`, if its certificate is valid now or was until `grace_s` ago at most, and is not
     /// revoked.
     pub fn signer(
@@ -104,19 +132,45 @@ impl Identity {
         if signature.is_empty() {
             return Err(SignatureError::Missing);
         }
-        let (chain, rest) = decode(signature).ok_or(SignatureError::Malformed)?;
-        let head = &signature[..signature.len() - rest.len()];
+        let (version, chain, rest) = decode(signature).ok_or(SignatureError::Malformed)?;
+        // After the version: it is the same certificate whichever way it signs.
+        let head = &signature[1..signature.len() - rest.len()];
         let site = self.believe(head, &chain, now_unix_s, grace_s)?;
-        let end_entity = identity::parse("certificate", &chain[0])?;
-        // The certificate says which kind of key it is, so at most a few of these are tried.
-        let is_signed = ALL_VERIFICATION_ALGS
-            .iter()
-            .any(|algorithm| end_entity.verify_signature(*algorithm, message, rest).is_ok());
+        let is_signed = match version {
+            BUNDLED => {
+                let (signed, rest) = bundle::follow(message, rest).ok_or(SignatureError::Malformed)?;
+                self.has_signed_bundle(&chain[0], &signed, rest)?
+            }
+            _ => has_signed(&chain[0], message, rest)?,
+        };
         if is_signed {
             Ok(site)
         } else {
             Err(SignatureError::Forged(site))
         }
+    }
+
+    fn has_signed_bundle(
+        &self,
+        certificate: &CertificateDer<'_>,
+        signed: &[u8],
+        signature: &[u8],
+    ) -> Result<bool, IdentityError> {
+        let lock = || self.right.lock().unwrap_or_else(PoisonError::into_inner);
+        // Each part but the last has a fixed length, so that none can pass for another's end.
+        let hash = bundle::hash(&[&bundle::hash(&[certificate]), signed, signature]);
+        if lock().contains(&hash) {
+            return Ok(true);
+        }
+        let is_right = has_signed(certificate, signed, signature)?;
+        if is_right {
+            let mut right = lock();
+            if right.len() >= BELIEVED_MAX {
+                right.clear();
+            }
+            right.insert(hash);
+        }
+        Ok(is_right)
     }
 
     fn believe(
@@ -158,13 +212,27 @@ impl fmt::Debug for Identity {
     }
 }
 
+fn has_signed(
+    certificate: &CertificateDer<'_>,
+    message: &[u8],
+    signature: &[u8],
+) -> Result<bool, IdentityError> {
+    let end_entity = identity::parse("certificate", certificate)?;
+    // The certificate says which kind of key it is, so at most a few of these are tried.
+    let mut algorithms = ALL_VERIFICATION_ALGS.iter();
+    Ok(algorithms.any(|algorithm| {
+        let verified = end_entity.verify_signature(*algorithm, message, signature);
+        verified.is_ok()
+    }))
+}
+
 /// Version, number of certificates, each with its length in front.
 fn encode(chain: &[CertificateDer<'_>]) -> Result<Vec<u8>, IdentityError> {
     let too_long = |_| IdentityError::Unreadable {
         what: "certificate",
         reason: "it is too long to go with every signature".to_owned(),
     };
-    let mut out = vec![VERSION, u8::try_from(chain.len()).map_err(too_long)?];
+    let mut out = vec![ALONE, u8::try_from(chain.len()).map_err(too_long)?];
     for certificate in chain {
         out.extend(u16::try_from(certificate.len()).map_err(too_long)?.to_be_bytes());
         out.extend(certificate.as_ref());
@@ -172,9 +240,9 @@ fn encode(chain: &[CertificateDer<'_>]) -> Result<Vec<u8>, IdentityError> {
     Ok(out)
 }
 
-/// The certificates, at least one, and what follows them.
-fn decode(signature: &[u8]) -> Option<(Vec<CertificateDer<'_>>, &[u8])> {
-    let [VERSION, count, rest @ ..] = signature else {
+/// The version, the certificates, at least one, and what follows them.
+fn decode(signature: &[u8]) -> Option<(u8, Vec<CertificateDer<'_>>, &[u8])> {
+    let [version @ (ALONE | BUNDLED), count, rest @ ..] = signature else {
         return None;
     };
     let mut rest = rest;
@@ -185,5 +253,5 @@ fn decode(signature: &[u8]) -> Option<(Vec<CertificateDer<'_>>, &[u8])> {
         chain.push(CertificateDer::from(certificate));
         rest = tail;
     }
-    (!chain.is_empty()).then_some((chain, rest))
+    (!chain.is_empty()).then_some((*version, chain, rest))
 }

@@ -65,7 +65,7 @@ impl Fill {
             for number in next..=last {
                 let set = self.settled(&mut places, number);
                 let mut held = LoadedSet::new(RUN, self.now_ms, set, true);
-                changes.extend(held.change(None, &self.here));
+                changes.extend(held.change(&self.here)?);
             }
             let record = SiteRecord {
                 site: places[0].site.clone(),

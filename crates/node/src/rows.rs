@@ -212,8 +212,8 @@ pub(crate) fn dependents(read: &impl Read, meta: &MetaId) -> Result<Vec<MetaId>,
         .collect())
 }
 
-/// What look-ups read of a set.
-pub(crate) fn set_row(read: &impl Read, here: &SiteName, kept: &Kept) -> Result<SetRow<Head>, Error> {
+/// What look-ups read of a set, but for what its replica is called where its parents' ids come first.
+pub(crate) fn set_row(here: &SiteName, kept: &Kept) -> SetRow<Head> {
     let set = &kept.set;
     let record = set.record();
     let local = set.local().map(|local| local.as_str().to_owned());
@@ -225,13 +225,10 @@ pub(crate) fn set_row(read: &impl Read, here: &SiteName, kept: &Kept) -> Result<
     let mut sites: Vec<_> = set.members().keys().cloned().collect();
     sites.sort_by_key(|site| site != here);
     let first = record.span.as_ref().and_then(|span| span.order.first());
-    Ok(SetRow {
+    SetRow {
         service: record.service.clone(),
         kind: record.kind.clone(),
-        local_key: match &local {
-            Some(local) => local_key(read, &record.parents, local)?,
-            None => None,
-        },
+        local_key: local.clone().filter(|_| record.parents.is_empty()),
         name: record.name.as_ref().map(|name| join_key(&record.parents, name)),
         head: Head {
             shown: record
@@ -248,7 +245,7 @@ pub(crate) fn set_row(read: &impl Read, here: &SiteName, kept: &Kept) -> Result<
             held_hash: held_hash(&record.meta, set.held()),
             deleted_ms: set.deleted_ms(),
         },
-    })
+    }
 }
 
 /// Lets the data plane know that a set is here, by the ids that it has of its own.

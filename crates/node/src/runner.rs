@@ -23,12 +23,15 @@ use crate::{
     names,
     task::{Call, Task, What},
     upkeep,
-    wire::Outboxes,
+    wire::{Outboxes, sign_all},
 };
 use bring::Bringing;
 
 /// How often payloads that nobody needs any more are removed.
 const SWEEP: Duration = Duration::from_secs(30);
+
+/// Tasks that are taken at once: what is sent among them shares a signature.
+const TASKS_AT_ONCE: usize = 256;
 
 /// What the engine wants done, for the runner.
 #[derive(Debug)]
@@ -88,17 +91,31 @@ impl Runner {
         let _upkeep = Ending(spawn_local(upkeep::run(core, peers, has_calls)));
         let mut sweep = interval(SWEEP);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut tasks = Vec::with_capacity(TASKS_AT_ONCE);
         loop {
             tokio::select! {
-                task = self.tasks.recv() => match task {
-                    Some(task) => self.begin(task),
-                    None => return,
-                },
+                count = self.tasks.recv_many(&mut tasks, TASKS_AT_ONCE) => {
+                    if count == 0 {
+                        return;
+                    }
+                    self.begin_all(&mut tasks);
+                }
                 Some(ask) = self.asks.recv() => {
                     spawn_local(asks::answer(Rc::clone(&self.reach), ask));
                 }
                 _ = sweep.tick() => self.sweep(),
             }
+        }
+    }
+
+    fn begin_all(&self, tasks: &mut Vec<Task>) {
+        let messages = tasks.iter_mut().filter_map(|task| match task {
+            Task::Send { message, .. } => Some(&mut **message),
+            Task::Call(_) | Task::Fetch { .. } => None,
+        });
+        sign_all(&self.reach.core, messages);
+        for task in tasks.drain(..) {
+            self.begin(task);
         }
     }
 

@@ -42,6 +42,29 @@ pub(crate) fn sign(identity: &Identity, set: &MetaId, op: &mut Operation) -> Res
     Ok(())
 }
 
+/// Signs the operations of this site among these that have no signature yet, all at once. What cannot be signed so is left
+/// to [`sign`].
+pub(crate) fn sign_all<'o>(identity: &Identity, ops: impl Iterator<Item = (MetaId, &'o mut Operation)>) {
+    let is_ours = |op: &Operation| op.signature.is_empty() && op.id.author.site == *identity.site();
+    let mut texts = Vec::new();
+    let mut ours = Vec::new();
+    for (set, op) in ops {
+        // What carries others is signed after them.
+        if is_ours(op)
+            && carried_mut(op).is_empty()
+            && let Some(text) = canonical(&set, op)
+        {
+            texts.push(text);
+            ours.push(op);
+        }
+    }
+    if let Ok(signatures) = identity.sign_all(&texts) {
+        for (op, signature) in ours.into_iter().zip(signatures) {
+            op.signature = signature;
+        }
+    }
+}
+
 /// When a signature is judged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {

@@ -18,6 +18,7 @@ use cheops_types::headers;
 use crate::asks::MESSAGES;
 pub(crate) use incoming::receive;
 pub(crate) use outbox::Outboxes;
+pub(crate) use outgoing::sign_all;
 
 /// Where messages go, at another site's peer port.
 fn messages_path() -> String {

@@ -38,8 +38,8 @@ pub use record::Record;
 pub use relation::{Relation, loser, relation};
 pub use rules::{PlainRules, Presence, Reading, Rules, default_reading};
 pub use set::{
-    Degraded, Digest, Division, Entry, Fence, Fenced, Install, Job, Member, OperationView, Outcome, Passage,
-    Peer, Phase, Report, Set, Standing, State, Wait, Want, Why, Work,
+    Degraded, Digest, Division, Entry, Fence, Fenced, Install, Job, LogAside, Member, OperationView, Outcome,
+    Passage, Peer, Phase, Report, Set, Standing, State, Wait, Want, Why, Work,
 };
 pub use site::{Age, Hello, Site, Welcome};
 pub use step::{adopt, create, receive, step};

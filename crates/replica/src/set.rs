@@ -24,6 +24,7 @@ pub use job::{Install, Job, Phase, Work};
 use log::Log;
 pub use peer::{Fence, Peer, Want};
 pub use report::Report;
+pub use storage::LogAside;
 pub use view::OperationView;
 pub use wait::Wait;
 pub(crate) use wait::{are_alike, bounded};

@@ -4,11 +4,14 @@ use std::ops::{Bound, ControlFlow};
 
 mod error;
 mod file;
+mod log;
 mod memory;
+pub(crate) mod merge;
 mod redb;
 
 pub use error::EngineError;
 pub(crate) use error::is_full;
+pub use log::LogEngine;
 pub use memory::MemoryEngine;
 pub use redb::RedbEngine;
 
@@ -41,7 +44,7 @@ pub trait Engine: Send + Sync + 'static {
 }
 
 /// Read access to the tables.
-pub trait Snapshot: Send {
+pub trait Snapshot: Send + Sync {
     fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError>;
 
     /// How many rows a table has, in constant time.
@@ -59,8 +62,8 @@ pub trait Batch {
 
     fn put(&mut self, table: &str, key: &[u8], value: &[u8]) -> Result<(), EngineError>;
 
-    /// Whether the row was there.
-    fn delete(&mut self, table: &str, key: &[u8]) -> Result<bool, EngineError>;
+    /// Whether it is there or not.
+    fn delete(&mut self, table: &str, key: &[u8]) -> Result<(), EngineError>;
 
     fn commit(self: Box<Self>) -> Result<(), EngineError>;
 }

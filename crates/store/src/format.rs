@@ -9,10 +9,13 @@ use crate::{
 };
 
 /// The version that this program reads and writes.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
-/// How to reach it, oldest first. Version 1 is the first.
-pub(crate) const MIGRATIONS: &[Migration] = &[];
+/// How to reach it, oldest first. Version 1 had all its commits in the tables; from 2 on, the last ones are in a log beside them.
+pub(crate) const MIGRATIONS: &[Migration] = &[Migration {
+    from: 1,
+    apply: |_| Ok(()),
+}];
 
 const META: &str = "meta";
 const FORMAT_KEY: &[u8] = b"format";
@@ -51,24 +54,49 @@ pub(crate) fn prepare(
     migrations: &[Migration],
     seen: Option<&Seen>,
 ) -> Result<Meta, OpenError> {
-    let seen_incarnation = seen.and_then(Seen::incarnation);
+    let is_created = upgrade(engine, options, migrations, seen)?;
+    describe(engine, options, is_created, seen)
+}
+
+/// Creates or migrates; whether it did the first.
+pub(crate) fn upgrade(
+    engine: &dyn Engine,
+    options: &Options,
+    migrations: &[Migration],
+    seen: Option<&Seen>,
+) -> Result<bool, OpenError> {
     let snapshot = engine.snapshot()?;
     let found = read_number::<4>(&*snapshot, FORMAT_KEY)?.map(u32::from_be_bytes);
     let is_empty = is_empty(&*snapshot)?;
     drop(snapshot);
     match found {
-        None if is_empty => create(engine, options.incarnation.after(seen_incarnation))?,
+        None if is_empty => {
+            let seen_incarnation = seen.and_then(Seen::incarnation);
+            create(engine, options.incarnation.after(seen_incarnation))?;
+        }
         None => return Err(OpenError::Damaged("its format is missing")),
         Some(found) if found > FORMAT => {
             return Err(OpenError::Newer { found, known: FORMAT });
         }
         Some(found) => migrate(engine, found, migrations)?,
     }
+    Ok(found.is_none())
+}
+
+/// What is there, once it has the present version. An old copy gets a new incarnation.
+pub(crate) fn describe(
+    engine: &dyn Engine,
+    options: &Options,
+    is_created: bool,
+    seen: Option<&Seen>,
+) -> Result<Meta, OpenError> {
+    let seen_incarnation = seen.and_then(Seen::incarnation);
     let mut mark = read_mark(engine)?;
-    let origin = match found {
-        None => Origin::Created,
-        Some(_) if options.restored || seen.is_some_and(|seen| !seen.fits(mark)) => Origin::Restored,
-        Some(_) => Origin::Before,
+    let is_old = options.restored || seen.is_some_and(|seen| !seen.fits(mark));
+    let origin = match is_created {
+        true => Origin::Created,
+        false if is_old => Origin::Restored,
+        false => Origin::Before,
     };
     if origin == Origin::Restored {
         mark.incarnation = options

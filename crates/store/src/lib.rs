@@ -30,7 +30,9 @@ pub fn decode_value<V: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<V> {
     value::decode(bytes).ok()
 }
 
-pub use engine::{Batch, Engine, EngineError, KeyRange, MemoryEngine, RedbEngine, Snapshot, Visit};
+pub use engine::{
+    Batch, Engine, EngineError, KeyRange, LogEngine, MemoryEngine, RedbEngine, Snapshot, Visit,
+};
 pub use error::Error;
 pub use format::FORMAT;
 pub use incarnation::Incarnation;
@@ -44,4 +46,4 @@ pub use spool::{
     Payload, PayloadReader, Recovered, Spool, SpoolError, SpoolFull, SpoolWriter, release, retain,
 };
 pub use store::{Pending, Store};
-pub use table::{Index, IndexRows, Table};
+pub use table::{Encoded, Index, IndexRows, Table};

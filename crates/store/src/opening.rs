@@ -15,6 +15,8 @@ pub struct Options {
     pub queue_max: usize,
     /// Changes that share one commit.
     pub group_max: usize,
+    /// Length from which one of the two logs is full.
+    pub log_bytes: u64,
     /// The identity of the store if it is created or found to be restored: this one, or a later one
     /// where the site is known to have had it.
     pub incarnation: Incarnation,
@@ -29,6 +31,7 @@ impl Options {
             cache_bytes: limits.store_cache_bytes,
             queue_max: limits.store_queue_max,
             group_max: limits.store_group_max,
+            log_bytes: limits.store_log_max_bytes,
             incarnation,
             restored: false,
         }

@@ -14,7 +14,7 @@ use cheops_types::Limit;
 
 use crate::{
     Incarnation, OpenError, Options,
-    engine::{Engine, EngineError, RedbEngine},
+    engine::{Engine, EngineError, LogEngine, RedbEngine},
     error::Error,
     format::{self, MIGRATIONS, Meta, Origin},
     lock::Lock,
@@ -59,8 +59,11 @@ impl Store {
             reason: error.to_string(),
         };
         let seen = Seen::open(data).map_err(unusable)?;
-        let engine = RedbEngine::open(&data.join("store.redb"), options.cache_bytes)?;
-        let meta = format::prepare(&engine, options, MIGRATIONS, Some(&seen))?;
+        let tables = RedbEngine::open(&data.join("store.redb"), options.cache_bytes)?;
+        // The tables say themselves what they are: a version that knows no logs must not take them for all there is.
+        let is_created = format::upgrade(&tables, options, MIGRATIONS, Some(&seen))?;
+        let engine = LogEngine::open(tables, data, options.incarnation.0, options.log_bytes)?;
+        let meta = format::describe(&engine, options, is_created, Some(&seen))?;
         seen.keep(data, meta.mark).map_err(unusable)?;
         Self::start(Arc::new(engine), options, &meta, Some((lock, seen)))
     }

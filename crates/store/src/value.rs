@@ -9,7 +9,7 @@ const DEPTH_MAX: usize = 256;
 /// Why a value could not be written or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct BadValue(String);
+pub struct BadValue(String);
 
 pub(crate) fn encode<V: Serialize>(value: &V) -> Result<Vec<u8>, BadValue> {
     rmp_serde::to_vec_named(value).map_err(|error| BadValue(error.to_string()))

@@ -11,11 +11,14 @@ use std::{
     thread,
 };
 
-use cheops_store::{Error, RedbEngine, Store};
-use disk::{Access, Cuts, Disk, Loss, Random};
+use cheops_store::{Error, LogEngine, RedbEngine, Store};
+use disk::{Access, Cuts, Disk, Images, Loss, Random};
+use redb::StorageBackend;
 use workload::{Model, Workload, options};
 
 const SESSIONS: u64 = 60;
+/// So short that the logs change places again and again.
+const LOG_BYTES: u64 = 30_000;
 
 fn open(disk: &Disk) -> Store {
     try_open(disk).unwrap_or_else(|error| panic!("the store does not open: {error}"))
@@ -26,14 +29,18 @@ fn try_open(disk: &Disk) -> Result<Store, cheops_store::OpenError> {
 }
 
 fn try_open_with_cache(disk: &Disk, cache_bytes: usize) -> Result<Store, cheops_store::OpenError> {
-    let disk = disk.clone();
-    let engine = RedbEngine::with_backend(cache_bytes, move || Ok(Box::new(disk.clone())))?;
-    Store::with_engine(engine, &options())
+    let tables = disk.clone();
+    let tables = RedbEngine::with_backend(cache_bytes, move || Ok(Box::new(tables.file(0))))?;
+    let logs = [
+        Box::new(disk.file(1)) as Box<dyn StorageBackend>,
+        Box::new(disk.file(2)),
+    ];
+    Store::with_engine(LogEngine::with_files(tables, logs, 1, LOG_BYTES)?, &options())
 }
 
 /// The workload's accesses, and after how many of them each session had been acknowledged.
 struct Recording {
-    log: Vec<Access>,
+    log: Vec<(usize, Access)>,
     acknowledged: Vec<usize>,
     models: Vec<Model>,
 }
@@ -116,7 +123,7 @@ fn many_power_cuts_lose_no_session() {
 fn cut_everywhere(seed: u64, loss: Loss, rounds: u64) {
     let recording = record(seed);
     let mut random = Random(seed);
-    let mut cuts = Cuts::new(&[], &recording.log);
+    let mut cuts = Cuts::new(&Images::default(), &recording.log);
     let mut checked = 0;
     for cut in 0..=recording.log.len() {
         for round in 0..rounds {
@@ -143,11 +150,20 @@ fn cut_everywhere(seed: u64, loss: Loss, rounds: u64) {
         checked > recording.acknowledged.len(),
         "too few images were checked: {checked}"
     );
-    let grows = |access: &Access| matches!(access, Access::SetLength(_));
+    let sessions = || recording.log[recording.acknowledged[0]..].iter();
     assert!(
-        recording.log[recording.acknowledged[0]..].iter().any(grows),
-        "the file never grew"
+        sessions().any(|(file, access)| *file == 0 && matches!(access, Access::SetLength(_))),
+        "the tables never grew"
     );
+    for log in [1, 2] {
+        let begins = |(file, access): &&(usize, Access)| {
+            *file == log && matches!(access, Access::Write { offset: 0, .. })
+        };
+        assert!(
+            sessions().filter(begins).count() > 1,
+            "log {log} was not used again"
+        );
+    }
 }
 
 /// A machine that goes down again while it recovers.
@@ -158,7 +174,7 @@ fn a_second_crash_during_recovery_loses_no_session() {
     let created = recording.acknowledged[0];
     for _ in 0..40 {
         let cut = created + random.below((recording.log.len() - created) as u64) as usize;
-        let first = Cuts::new(&[], &recording.log).at(cut, Loss::Torn, &mut random);
+        let first = Cuts::new(&Images::default(), &recording.log).at(cut, Loss::Torn, &mut random);
         let disk = Disk::with(first.clone());
         drop(open(&disk));
         let recovery = disk.log();
@@ -245,10 +261,10 @@ fn reads_go_on_while_writes_find_the_disk_full() {
 #[test]
 fn an_early_acknowledgement_would_be_noticed() {
     let mut recording = record(7);
-    let last_sync = |log: &[Access], at: usize| {
+    let last_sync = |log: &[(usize, Access)], at: usize| {
         log[..at]
             .iter()
-            .rposition(|access| matches!(access, Access::Sync))
+            .rposition(|(file, access)| *file > 0 && matches!(access, Access::Sync))
             .unwrap()
     };
     for at in &mut recording.acknowledged[1..] {
@@ -256,7 +272,7 @@ fn an_early_acknowledgement_would_be_noticed() {
     }
     let mut random = Random(7);
     let lost = recording.acknowledged[1..].iter().any(|cut| {
-        let image = Cuts::new(&[], &recording.log).at(*cut, Loss::Everything, &mut random);
+        let image = Cuts::new(&Images::default(), &recording.log).at(*cut, Loss::Everything, &mut random);
         (workload::read(&open(&Disk::with(image))).sessions as usize) < recording.acknowledged(*cut)
     });
     assert!(lost);

@@ -159,6 +159,8 @@ limits! {
     store_queue_max / StoreQueue: usize = 4096, "503 store_busy, nothing executed";
     /// Changes that share one commit of the store.
     store_group_max / StoreGroup: usize = 1024, "further ones wait for the next commit";
+    /// Length from which one of the store's two logs is full and goes to the tables; twice that much where the other one is still on its way.
+    store_log_max_bytes / StoreLog: u64 = 16 * 1024 * 1024, "none: commits wait for the tables";
     /// What all payloads in the spool may take on the disk.
     spool_max_bytes / SpoolBytes: u64 = 64 * 1024 * 1024 * 1024, "507 store_full, nothing executed";
     /// Longest request body that is kept inside its operation; longer ones go to the spool.

@@ -17,6 +17,7 @@ mod scoped;
 mod server;
 mod sets;
 mod tools;
+mod writers;
 
 use std::process::ExitCode;
 
@@ -44,6 +45,8 @@ pub(crate) enum Bench {
     Scoped(scoped::Args),
     /// What many replica sets cost: start-up, memory, and requests that have nothing to do with them
     Sets(sets::Args),
+    /// Replicated creates by many writers at once, beside puts into etcd: rate, time, and CPU at each agent
+    Writers(writers::Args),
 }
 
 pub(crate) fn run(repo: &Repo, bench: Bench) -> Result<ExitCode> {
@@ -57,5 +60,6 @@ pub(crate) fn run(repo: &Repo, bench: Bench) -> Result<ExitCode> {
         Bench::List(args) => list::run(repo, &args),
         Bench::Scoped(args) => scoped::run(repo, &args),
         Bench::Sets(args) => sets::run(repo, &args),
+        Bench::Writers(args) => writers::run(repo, &args),
     }
 }

@@ -31,6 +31,66 @@ fn every_site_of_the_mesh_knows_who_signed() {
 }
 
 #[test]
+fn texts_that_are_signed_together_are_checked_one_by_one() {
+    let ca = ca();
+    let (paris, rome) = (identity(&ca, "paris"), identity(&ca, "rome"));
+    for count in [1, 2, 3, 8, 100] {
+        let texts: Vec<_> = (0..count).map(|n: u32| n.to_string().into_bytes()).collect();
+        let signatures = paris.sign_all(&texts).unwrap();
+        for (at, (text, signature)) in texts.iter().zip(&signatures).enumerate().rev() {
+            let signer = rome.signer(text, signature, NOW, GRACE_S).unwrap();
+            assert_eq!(signer.as_str(), "paris");
+            let forged = rome.signer(b"other", signature, NOW, GRACE_S);
+            assert_eq!(
+                forged,
+                Err(SignatureError::Forged(paris.site().clone())),
+                "{at} of {count}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_bundle_with_any_byte_wrong_was_not_signed() {
+    let ca = ca();
+    let (paris, rome) = (identity(&ca, "paris"), identity(&ca, "rome"));
+    let texts = [b"a".to_vec(), b"b".to_vec(), b"c".to_vec()];
+    let signature = paris.sign_all(&texts).unwrap().swap_remove(1);
+    // What was found right must not make anything else right.
+    rome.signer(b"b", &signature, NOW, GRACE_S).unwrap();
+    for at in (0..2).chain(paris.prefix.len()..signature.len()) {
+        let mut wrong = signature.clone();
+        wrong[at] ^= 1;
+        assert!(rome.signer(b"b", &wrong, NOW, GRACE_S).is_err(), "byte {at}");
+        assert!(
+            rome.signer(b"b", &signature[..at], NOW, GRACE_S).is_err(),
+            "cut at {at}"
+        );
+    }
+    // The signature of the whole is none of its text.
+    let own = &signature[signature.len() - 70..];
+    let alone = [&paris.prefix[..], own].concat();
+    assert!(rome.signer(b"b", &alone, NOW, GRACE_S).is_err());
+}
+
+#[test]
+fn a_certificate_that_has_ended_signs_no_bundle() {
+    let ca = ca();
+    let paris = identity(&ca, "paris");
+    let rome = identity(&ca, "rome");
+    let signature = paris
+        .sign_all(&[b"a".to_vec(), b"b".to_vec()])
+        .unwrap()
+        .swap_remove(0);
+    rome.signer(b"a", &signature, NOW, GRACE_S).unwrap();
+    let late = NOW + 30 * DAY_S;
+    assert!(matches!(
+        rome.signer(b"a", &signature, late, GRACE_S),
+        Err(SignatureError::Signer(_))
+    ));
+}
+
+#[test]
 fn another_text_was_not_signed() {
     let ca = ca();
     let (paris, rome) = (identity(&ca, "paris"), identity(&ca, "rome"));

@@ -40,8 +40,8 @@ pub(super) struct Batch<'e> {
     now_ms: u64,
     read: ReadSession,
     record: SiteRecord,
-    /// The touched sets, as they were; none where there was none.
-    before: BTreeMap<MetaId, Option<Kept>>,
+    /// The touched sets, and whether each was stored before.
+    before: BTreeMap<MetaId, bool>,
     forgotten: BTreeMap<MetaId, LoadedSet>,
     /// Writes of this batch whose callers are told that they will execute, unless they have their end in it.
     promised: Vec<(MetaId, Token)>,
@@ -66,6 +66,8 @@ pub(super) struct Ended {
     pub(super) moved: Vec<MetaId>,
     /// Promises that were made or have their end.
     pub(super) promises: Vec<(Token, Promise)>,
+    /// Why a set of it cannot be written down: then nothing of it is.
+    pub(super) broken: Option<Error>,
 }
 
 impl Ended {
@@ -104,6 +106,7 @@ impl<'e> Batch<'e> {
                 results: Vec::new(),
                 moved: Vec::new(),
                 promises: Vec::new(),
+                broken: None,
             },
             record,
             engine,
@@ -371,7 +374,7 @@ impl<'e> Batch<'e> {
 
     /// A set that is new here, with its create or with a state.
     fn enter(&mut self, meta: &MetaId, set: Set, begins: bool, effects: Vec<Effect>) {
-        self.before.entry(meta.clone()).or_insert(None);
+        self.before.entry(meta.clone()).or_insert(false);
         let held = LoadedSet::new(self.record.run, self.record.site.incarnation(), set, begins);
         self.engine.cache.put(meta.clone(), held);
         self.collect(meta, effects);
@@ -434,12 +437,16 @@ impl<'e> Batch<'e> {
         self.step(meta, Event::Broken { ticket, settle_ms });
     }
 
-    /// Keeps a set as it was before the batch.
+    /// Notes what a set was before the batch.
     fn remember(&mut self, meta: &MetaId) {
-        let cache = &self.engine.cache;
-        self.before
-            .entry(meta.clone())
-            .or_insert_with(|| cache.get(meta).map(|held| held.kept.without_log()));
+        if self.before.contains_key(meta) {
+            return;
+        }
+        let held = self.engine.cache.get_mut(meta);
+        self.before.insert(meta.clone(), held.is_some());
+        if let Some(held) = held {
+            held.remember(&self.engine.core.site);
+        }
     }
 
     /// Lets something happen to a set that is in the cache.
@@ -507,9 +514,9 @@ impl<'e> Batch<'e> {
     /// What is to be written.
     pub(super) fn end(mut self) -> Ended {
         let here = self.engine.core.site.clone();
-        for (meta, before) in self.before {
+        for (meta, was_stored) in self.before {
             if let Some(held) = self.forgotten.remove(&meta) {
-                if before.is_some() {
+                if was_stored {
                     self.ended.changes.push(held.forget());
                 }
                 continue;
@@ -517,7 +524,10 @@ impl<'e> Batch<'e> {
             let Some(held) = self.engine.cache.get_mut(&meta) else {
                 continue;
             };
-            let change = held.change(before.as_ref(), &here);
+            let change = held.change(&here).unwrap_or_else(|error| {
+                self.ended.broken = Some(error);
+                None
+            });
             if change.is_some() {
                 let fetches = rows::bare(&held.kept.set);
                 let fetches = fetches.map(|payload| Release::fetch(&meta, payload));

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cheops_replica::{Entry, LocalId, MetaId, Set};
+use cheops_replica::{LocalId, MetaId, Set};
 use cheops_store::{
-    Error, PayloadHash, PayloadRef, WriteSession,
-    tables::{self, OperationKey, OperationRow, RecordRow},
+    Encoded, Error, PayloadHash, PayloadRef, WriteSession,
+    tables::{self, OperationKey, SetRow},
 };
 use cheops_types::SiteName;
 
 use crate::{
     caller, fetch,
-    rows::{self, Conflicts, Kept, Operations, Records, Sets},
+    rows::{self, Conflicts, Head, Kept, Operations, Records, Sets},
 };
 
 /// A set in memory, and what is stored of it that is not plainly in it.
@@ -21,6 +21,10 @@ pub(crate) struct LoadedSet {
     /// Whether the data plane knows of the set, and by which local id.
     pub(super) is_announced: bool,
     pub(super) announced: Option<LocalId>,
+    /// Its record as it is stored, where that is known: what would be written the same is not written.
+    stored: Option<Vec<u8>>,
+    /// What look-ups read of it as it is stored, where that is known.
+    row: Option<SetRow<Head>>,
     payloads: BTreeMap<PayloadHash, PayloadRef>,
     conflicts: BTreeSet<OperationKey>,
 }
@@ -33,14 +37,26 @@ pub(crate) enum Change {
 
 pub(crate) struct Put {
     meta: MetaId,
-    here: SiteName,
-    /// Without the log.
-    kept: Kept,
-    unsettled: bool,
-    entries: Vec<(OperationKey, Option<OperationRow<Entry>>)>,
+    /// Written down already, on the engine's thread: without the log, and without a copy of it.
+    record: Encoded<Records>,
+    /// Where it has changed, or may have another key than it had.
+    row: Option<SetRow<Head>>,
+    /// Of the resource, where its local key begins with theirs.
+    parents: Vec<String>,
+    entries: Vec<Place>,
     needs: Diff<MetaId>,
     conflicts: Diff<OperationKey>,
     payloads: Diff<PayloadRef>,
+    /// It is gone, and with it the names in it.
+    frees_names: bool,
+    /// Other sites give away the names in it.
+    is_span_of_others: bool,
+}
+
+/// An entry of the log.
+enum Place {
+    Put(Encoded<Operations>),
+    Gone((OperationKey, String)),
 }
 
 struct Diff<T> {
@@ -56,6 +72,8 @@ impl LoadedSet {
             conflicts: kept.set.conflicts().map(rows::conflict_key).collect(),
             is_announced: true,
             announced: kept.set.local().cloned(),
+            stored: None,
+            row: None,
             kept,
         }
     }
@@ -73,55 +91,79 @@ impl LoadedSet {
             },
             is_announced: false,
             announced: None,
+            stored: None,
+            row: None,
             payloads: BTreeMap::new(),
             conflicts: BTreeSet::new(),
         }
     }
 
-    /// What has to be written, if anything, when `before` is stored without its log. From now on this counts
-    /// as stored.
-    pub(crate) fn change(&mut self, before: Option<&Kept>, here: &SiteName) -> Option<Change> {
+    /// Remembers what is stored, before something happens to the set: it is as it was loaded, or was written last.
+    pub(super) fn remember(&mut self, here: &SiteName) {
+        if self.stored.is_none() {
+            let unsettled = !self.kept.set.is_settled(here);
+            // What cannot be written down counts as changed, and fails then.
+            let encoded = self.encode(unsettled).ok();
+            self.stored = encoded.map(|encoded| encoded.bytes().to_vec());
+        }
+    }
+
+    fn encode(&mut self, unsettled: bool) -> Result<Encoded<Records>, Error> {
+        let key = self.kept.set.record().meta.as_str().to_owned();
+        let log = self.kept.set.take_log();
+        let encoded = Records::encoded(key, unsettled, &self.kept);
+        self.kept.set.give_log(log);
+        encoded
+    }
+
+    /// What has to be written, if anything. From now on this counts as stored.
+    pub(crate) fn change(&mut self, here: &SiteName) -> Result<Option<Change>, Error> {
         let changed = self.kept.set.drain_changes();
         self.kept.writer = caller::last_writer(&self.kept);
-        let kept = self.kept.without_log();
-        if changed.is_empty() && before == Some(&kept) {
-            return None;
+        let unsettled = !self.kept.set.is_settled(here);
+        let needs = needs(&self.kept, unsettled);
+        let needed = std::mem::replace(&mut self.kept.needs, needs);
+        let record = self.encode(unsettled)?;
+        if changed.is_empty() && self.stored.as_deref() == Some(record.bytes()) {
+            return Ok(None);
         }
         let set = &self.kept.set;
-        let entries = changed
-            .iter()
-            .map(|rank| {
-                let row = set.entry_at(rank).map(|entry| OperationRow {
-                    state: rows::state_word(entry).to_owned(),
-                    record: entry.clone(),
-                });
-                (rows::operation_key(rank), row)
-            })
-            .collect();
+        let meta = set.record().meta.clone();
+        let entries = changed.iter().map(|rank| {
+            let place = (rows::operation_key(rank), meta.as_str().to_owned());
+            match set.entry_at(rank) {
+                Some(entry) => Operations::encoded(place, rows::state_word(entry), entry).map(Place::Put),
+                None => Ok(Place::Gone(place)),
+            }
+        });
+        let entries = entries.collect::<Result<_, _>>()?;
         let payloads = rows::payloads(set);
         let conflicts = set.conflicts().map(rows::conflict_key).collect();
-        let unsettled = !set.is_settled(here);
-        let needs = needs(&self.kept, unsettled);
+        let parents = set.record().parents.clone();
+        let row = rows::set_row(here, &self.kept);
+        let is_same = parents.is_empty() && self.row.as_ref() == Some(&row);
+        let span = &set.record().span;
+        let prime = span.as_ref().map(|span| span.prime(set.members().keys()));
         let put = Put {
-            meta: set.record().meta.clone(),
-            here: here.clone(),
-            unsettled,
+            row: (!is_same).then(|| row.clone()),
+            parents,
             entries,
-            needs: Diff::of(&self.kept.needs, &needs),
+            needs: Diff::of(&needed, &self.kept.needs),
             conflicts: Diff::of(&self.conflicts, &conflicts),
             payloads: Diff {
                 added: missing(&payloads, &self.payloads),
                 removed: missing(&self.payloads, &payloads),
             },
-            kept: Kept {
-                needs: needs.clone(),
-                ..kept
-            },
+            frees_names: span.is_some() && set.is_deleted(),
+            is_span_of_others: prime.is_some_and(|prime| prime.as_ref() != Some(here)),
+            meta,
+            record,
         };
-        self.kept.needs = needs;
+        self.stored = Some(put.record.bytes().to_vec());
+        self.row = Some(row);
         self.payloads = payloads;
         self.conflicts = conflicts;
-        Some(Change::Put(Box::new(put)))
+        Ok(Some(Change::Put(Box::new(put))))
     }
 
     /// The set came to nothing.
@@ -180,13 +222,10 @@ impl Change {
 impl Put {
     fn apply(self, session: &mut WriteSession<'_>) -> Result<(), Error> {
         let key = self.meta.as_str().to_owned();
-        for (place, row) in self.entries {
-            let place = (place, key.clone());
-            match row {
-                Some(row) => session.put::<Operations>(&place, &row)?,
-                None => {
-                    session.delete::<Operations>(&place)?;
-                }
+        for place in self.entries {
+            match place {
+                Place::Put(row) => session.put_encoded(row)?,
+                Place::Gone(place) => drop(session.delete::<Operations>(&place)?),
             }
         }
         for needed in self.needs.added {
@@ -207,21 +246,19 @@ impl Put {
         for payload in self.payloads.removed {
             fetch::release(session, &self.meta, &payload)?;
         }
-        if self.kept.set.record().span.is_some() && self.kept.set.is_deleted() {
+        if self.frees_names {
             rows::forget_names(session, &self.meta)?;
         }
-        if let Some(span) = &self.kept.set.record().span
-            && span.prime(self.kept.set.members().keys()).as_ref() != Some(&self.here)
-        {
+        if self.is_span_of_others {
             // If it gives names away later, it has to wait anew.
             session.delete::<rows::Names>(&(key.clone(), String::new()))?;
         }
-        let row = rows::set_row(session, &self.here, &self.kept)?;
-        session.put::<Sets>(&key, &row)?;
-        let row = RecordRow {
-            unsettled: self.unsettled,
-            record: self.kept,
-        };
-        session.put::<Records>(&key, &row)
+        if let Some(mut row) = self.row {
+            if let Some(local) = row.head.local.as_ref().filter(|_| !self.parents.is_empty()) {
+                row.local_key = rows::local_key(session, &self.parents, local)?;
+            }
+            session.put::<Sets>(&key, &row)?;
+        }
+        session.put_encoded(self.record)
     }
 }

@@ -124,6 +124,9 @@ fn call(core: &Core, kept: &Kept, what: What) -> Release {
 impl Engine {
     /// Makes a batch durable and lets its effects out, or undoes it.
     pub(super) fn commit(&mut self, mut ended: Ended) {
+        if let Some(error) = ended.broken.take() {
+            return self.failed(ended, &error);
+        }
         let changes = std::mem::take(&mut ended.changes);
         if changes.is_empty() && ended.record.is_like(&self.record) {
             return self.committed(ended);

@@ -5,7 +5,7 @@ use cheops_replica::Message;
 
 use crate::pack::{pack, unpack};
 
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 const LENGTH_BYTES: usize = 4;
 
 /// A body that cannot be read. Nothing of it was taken.

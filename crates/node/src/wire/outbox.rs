@@ -15,7 +15,7 @@ use std::{
 use bytes::Bytes;
 use cheops_net::Body;
 use cheops_ports::Peers;
-use cheops_replica::{Message, MetaId};
+use cheops_replica::{Content, Message, MetaId};
 use cheops_types::{Limit, Outcome, SiteName};
 use http::{Method, Request, header::CONTENT_TYPE};
 use tokio::task::spawn_local;
@@ -56,6 +56,8 @@ struct Outbox {
 struct Queued {
     set: MetaId,
     bytes: Bytes,
+    /// It says how far this site is and asks for nothing: every later report about the set says so too, and more.
+    is_bare_report: bool,
 }
 
 #[derive(Default)]
@@ -86,6 +88,8 @@ impl Outboxes {
             return self.core.note_missed(to, set);
         }
         let lane = lane_of(&set);
+        let is_report = matches!(message.content, Content::Report);
+        let is_bare_report = is_report && !message.report.ask;
         let Some(bytes) = outgoing::encode(&self.core, to, message) else {
             return;
         };
@@ -95,11 +99,23 @@ impl Outboxes {
             Limit::ShipOutbox.hit();
             return self.core.note_missed(to, set);
         }
-        outbox.bytes.set(waiting + bytes.len());
-        outbox.lanes[lane]
-            .queue
-            .borrow_mut()
-            .push_back(Queued { set, bytes });
+        let mut queue = outbox.lanes[lane].queue.borrow_mut();
+        let mut waiting = waiting + bytes.len();
+        let is_outdated = |queued: &Queued| is_report && queued.is_bare_report && queued.set == set;
+        if let Some(outdated) = queue
+            .iter()
+            .rposition(is_outdated)
+            .and_then(|at| queue.remove(at))
+        {
+            waiting -= outdated.bytes.len();
+        }
+        queue.push_back(Queued {
+            set,
+            bytes,
+            is_bare_report,
+        });
+        drop(queue);
+        outbox.bytes.set(waiting);
         if !outbox.lanes[lane].busy.replace(true) {
             let post = Post {
                 core: Arc::clone(&self.core),

@@ -8,6 +8,18 @@ use tracing::warn;
 use super::{batch, parts};
 use crate::{core::Core, secret, sign};
 
+/// Signs what goes out together, as far as that takes less time than one by one.
+pub(crate) fn sign_all<'m>(core: &Core, messages: impl Iterator<Item = &'m mut Message>) {
+    if let Some(identity) = core.surroundings.identity() {
+        let ops = messages.flat_map(|message| {
+            let set = message.set.clone();
+            let ops = parts::operations(message).into_iter();
+            ops.map(move |op| (set.clone(), op))
+        });
+        sign::sign_all(&identity, ops);
+    }
+}
+
 /// A message as another site reads it; none when it cannot be sent. A credential that this site cannot open
 /// any more stays behind, and so does what the configuration keeps from the site: the operation asks for one where it
 /// executes.

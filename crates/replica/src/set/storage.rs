@@ -5,6 +5,11 @@ use std::collections::BTreeSet;
 use super::{Entry, Set, log::Log};
 use crate::Rank;
 
+/// The log of a set that was taken out of it.
+#[derive(Debug)]
+#[must_use]
+pub struct LogAside(Log);
+
 impl Set {
     /// Everything but the log. Together with [`Set::put_log`] it gives the set back.
     #[must_use]
@@ -61,6 +66,17 @@ impl Set {
             is_inherited: self.is_inherited,
             yielded: self.yielded,
         }
+    }
+
+    /// Takes the log out, so that everything else can be written down without a copy. It must be given back before
+    /// anything happens to the set.
+    pub fn take_log(&mut self) -> LogAside {
+        LogAside(std::mem::take(&mut self.log))
+    }
+
+    /// Gives back what [`Set::take_log`] has taken out.
+    pub fn give_log(&mut self, log: LogAside) {
+        self.log = log.0;
     }
 
     /// Puts the stored entries of the log back. They count as unchanged.

@@ -104,9 +104,10 @@ impl Batch for MemoryBatch<'_> {
         Ok(())
     }
 
-    fn delete(&mut self, table: &str, key: &[u8]) -> Result<bool, EngineError> {
+    fn delete(&mut self, table: &str, key: &[u8]) -> Result<(), EngineError> {
         let rows = self.tables.entry(table.to_owned()).or_default();
-        Ok(Arc::make_mut(rows).remove(key).is_some())
+        Arc::make_mut(rows).remove(key);
+        Ok(())
     }
 
     fn commit(self: Box<Self>) -> Result<(), EngineError> {

@@ -6,6 +6,7 @@ use super::*;
 use crate::{
     engine::{MemoryEngine, RedbEngine},
     key::Key as _,
+    session::Read as _,
     store::Store,
     tables::Site,
 };
@@ -62,7 +63,7 @@ fn is_migrated(engine: &dyn Engine) -> bool {
     let format = snapshot.get(META, FORMAT_KEY).unwrap().unwrap();
     match (new, old) {
         (Some(_), None) => {
-            assert_eq!(format, 1_u32.to_be_bytes());
+            assert_eq!(format, FORMAT.to_be_bytes());
             true
         }
         (None, Some(_)) => {
@@ -79,7 +80,7 @@ fn an_old_image_is_migrated_once() {
     let file = directory.path().join("store.redb");
     version_zero(&RedbEngine::open(&file, 1 << 20).unwrap());
     let engine = RedbEngine::open(&file, 1 << 20).unwrap();
-    let meta = prepare(&engine, &options(9), &[FROM_ZERO], None).unwrap();
+    let meta = prepare(&engine, &options(9), &[FROM_ZERO, MIGRATIONS[0]], None).unwrap();
     assert!(is_migrated(&engine));
     assert_eq!(meta.mark.incarnation, Incarnation(5));
     assert_eq!(meta.origin, Origin::Before);
@@ -91,11 +92,11 @@ fn a_migration_that_fails_leaves_the_old_version() {
     let engine = MemoryEngine::default();
     version_zero(&engine);
     engine.fail_commit(EngineError::NoSpace, false);
-    let error = prepare(&engine, &options(9), &[FROM_ZERO], None).unwrap_err();
+    let error = prepare(&engine, &options(9), &[FROM_ZERO, MIGRATIONS[0]], None).unwrap_err();
     assert_eq!(error, OpenError::Engine(EngineError::NoSpace));
     let engine = engine.crashed();
     assert!(!is_migrated(&engine));
-    prepare(&engine, &options(9), &[FROM_ZERO], None).unwrap();
+    prepare(&engine, &options(9), &[FROM_ZERO, MIGRATIONS[0]], None).unwrap();
     assert!(is_migrated(&engine));
 }
 
@@ -119,9 +120,10 @@ fn a_version_without_a_way_is_refused() {
 #[test]
 fn a_newer_version_is_refused_and_told_what_to_do() {
     let engine = MemoryEngine::default();
-    put(&engine, &[(META, FORMAT_KEY, &2_u32.to_be_bytes())]);
+    let found = FORMAT + 1;
+    put(&engine, &[(META, FORMAT_KEY, &found.to_be_bytes())]);
     let error = prepare(&engine, &options(9), &[], None).unwrap_err();
-    assert_eq!(error, OpenError::Newer { found: 2, known: 1 });
+    assert_eq!(error, OpenError::Newer { found, known: FORMAT });
     assert!(
         error.to_string().contains("start the version that wrote it"),
         "{error}"
@@ -178,14 +180,18 @@ fn run(data: &std::path::Path, incarnation: u64, sessions: u64) -> (u64, bool) {
 fn an_old_copy_begins_a_new_history() {
     let data = tempfile::tempdir().unwrap();
     let file = |name: &str| data.path().join(name);
+    let names = ["store.redb", "store.log.0", "store.log.1"];
+    let copy = || names.map(|name| fs::copy(file(name), file("copy").join(name)).unwrap());
+    let put_back = || names.map(|name| fs::copy(file("copy").join(name), file(name)).unwrap());
+    fs::create_dir(file("copy")).unwrap();
     assert_eq!(run(data.path(), 1, 3), (1, false));
-    fs::copy(file("store.redb"), file("copy")).unwrap();
+    copy();
     assert_eq!(run(data.path(), 2, 1), (1, false));
-    fs::copy(file("copy"), file("store.redb")).unwrap();
+    put_back();
     assert_eq!(run(data.path(), 3, 5), (3, true));
     assert_eq!(run(data.path(), 4, 0), (3, false));
     // Once more, by a caller whose clock went back.
-    fs::copy(file("copy"), file("store.redb")).unwrap();
+    put_back();
     assert_eq!(
         run(data.path(), 2, 0),
         (4, true),
@@ -194,6 +200,43 @@ fn an_old_copy_begins_a_new_history() {
     // A copy without what was seen of it.
     fs::remove_file(file("store.seen")).unwrap();
     assert_eq!(run(data.path(), 9, 0), (9, true));
+}
+
+/// The tables alone were put back, and the logs still have everything since.
+#[test]
+fn tables_that_their_logs_bring_up_to_date_are_no_old_copy() {
+    let data = tempfile::tempdir().unwrap();
+    let file = |name: &str| data.path().join(name);
+    assert_eq!(run(data.path(), 1, 3), (1, false));
+    fs::copy(file("store.redb"), file("copy")).unwrap();
+    assert_eq!(run(data.path(), 2, 4), (1, false));
+    fs::copy(file("copy"), file("store.redb")).unwrap();
+    let store = Store::open(data.path(), &options(3)).unwrap();
+    assert_eq!((store.incarnation().0, store.is_restored()), (1, false));
+    let last = store.read().unwrap().get::<Site<(u64, u64)>>(&()).unwrap();
+    assert_eq!(last, Some((2, 3)));
+}
+
+/// Of a version that had no logs.
+#[test]
+fn a_store_of_version_one_is_opened_and_its_tables_say_that_they_have_changed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("store.redb");
+    let tables = RedbEngine::open(&file, 1 << 20).unwrap();
+    let (format, incarnation) = (1_u32.to_be_bytes(), 5_u64.to_be_bytes());
+    put(
+        &tables,
+        &[(META, FORMAT_KEY, &format), (META, INCARNATION_KEY, &incarnation)],
+    );
+    drop(tables);
+    assert_eq!(
+        run(directory.path(), 9, 1).0,
+        9,
+        "nothing says what was seen of it"
+    );
+    let tables = RedbEngine::open(&file, 1 << 20).unwrap();
+    let format = tables.snapshot().unwrap().get(META, FORMAT_KEY).unwrap();
+    assert_eq!(format.unwrap(), FORMAT.to_be_bytes());
 }
 
 #[test]

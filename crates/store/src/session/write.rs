@@ -1,17 +1,15 @@
-use std::{
-    collections::BTreeMap,
-    fmt,
-    iter::Peekable,
-    ops::{Bound, ControlFlow},
-};
+use std::{collections::BTreeMap, fmt};
 
-use super::{Read, decode};
+use super::Read;
 use crate::{
-    engine::{Batch, EngineError, KeyRange, Visit},
+    engine::{
+        Batch, EngineError, KeyRange, Visit,
+        merge::{in_range, merged},
+    },
     error::Error,
     key::Key,
-    table::{IndexRows, Table},
-    value,
+    table::{Encoded, IndexRows, Table},
+    value::{self, BadValue},
 };
 
 /// What a session has changed in one table: a new value, or none where the row is deleted.
@@ -42,14 +40,30 @@ impl<'a> WriteSession<'a> {
 
     /// A row that is already like that is not written again, nor are its rows in the indexes.
     pub fn put<T: Table>(&mut self, key: &T::Key, value: &T::Value) -> Result<(), Error> {
-        let key_bytes = key.to_bytes();
-        let bytes = value::encode(value).map_err(|error| Error::bad_value(T::NAME, &error))?;
+        self.put_row::<T>(key, key.to_bytes(), value::encode(value), || {
+            IndexRows::of::<T>(key, value)
+        })
+    }
+
+    /// The same for a row that was written down before: on another thread, so that this one is free for what others wait for.
+    pub fn put_encoded<T: Table>(&mut self, row: Encoded<T>) -> Result<(), Error> {
+        let (key, key_bytes, bytes, rows) = row.into_parts();
+        self.put_row::<T>(&key, key_bytes, Ok(bytes), || rows)
+    }
+
+    fn put_row<T: Table>(
+        &mut self,
+        key: &T::Key,
+        key_bytes: Vec<u8>,
+        bytes: Result<Vec<u8>, BadValue>,
+        rows: impl FnOnce() -> Vec<(&'static str, Vec<u8>)>,
+    ) -> Result<(), Error> {
+        let bytes = bytes.map_err(|error| Error::bad_value(T::NAME, &error))?;
         let old = self.raw_get(T::NAME, &key_bytes)?;
         if old.as_ref() == Some(&bytes) {
             return Ok(());
         }
-        let before = index_rows::<T>(key, old.as_deref())?;
-        let after = IndexRows::of::<T>(key, value);
+        let (before, after) = (index_rows::<T>(key, old.as_deref())?, rows());
         for (index, row) in before.iter().filter(|row| !after.contains(row)) {
             self.change(index, row.clone(), None);
         }
@@ -81,7 +95,10 @@ impl<'a> WriteSession<'a> {
 /// The rows that a stored value has in the indexes.
 fn index_rows<T: Table>(key: &T::Key, value: Option<&[u8]>) -> Result<Vec<(&'static str, Vec<u8>)>, Error> {
     match value {
-        Some(value) if !T::INDEXES.is_empty() => Ok(IndexRows::of::<T>(key, &decode::<T>(value)?)),
+        Some(value) if !T::INDEXES.is_empty() => {
+            let rows = IndexRows::of_stored::<T>(key, value);
+            rows.map_err(|error| Error::bad_value(T::NAME, &error))
+        }
         _ => Ok(Vec::new()),
     }
 }
@@ -96,9 +113,7 @@ impl Changed {
             for (key, value) in changes {
                 match value {
                     Some(value) => batch.put(table, &key, &value)?,
-                    None => {
-                        batch.delete(table, &key)?;
-                    }
+                    None => batch.delete(table, &key)?,
                 }
             }
         }
@@ -118,14 +133,8 @@ impl Read for WriteSession<'_> {
         let Some(changes) = self.changes.get(table) else {
             return Ok(self.batch.scan(table, range, visit)?);
         };
-        let mut merge = Merge {
-            changed: in_range(changes, range).peekable(),
-            visit,
-            flow: ControlFlow::Continue(()),
-        };
-        self.batch
-            .scan(table, range, &mut |key, value| merge.stored(key, value))?;
-        merge.rest();
+        let changed = in_range(changes, range).map(|(key, value)| (key, value.as_ref()));
+        merged(changed, |visit| self.batch.scan(table, range, visit), visit)?;
         Ok(())
     }
 }
@@ -136,52 +145,4 @@ impl fmt::Debug for WriteSession<'_> {
             .field("tables", &self.changes.keys())
             .finish()
     }
-}
-
-/// Rows of the batch and changes of the session, as one sequence in the order of the keys.
-struct Merge<'a, 'v, C: Iterator<Item = (&'a Vec<u8>, &'a Option<Vec<u8>>)>> {
-    changed: Peekable<C>,
-    visit: &'a mut Visit<'v>,
-    flow: ControlFlow<()>,
-}
-
-impl<'a, C: Iterator<Item = (&'a Vec<u8>, &'a Option<Vec<u8>>)>> Merge<'a, '_, C> {
-    fn stored(&mut self, key: &[u8], value: &[u8]) -> ControlFlow<()> {
-        while let Some((changed, new)) = self.changed.next_if(|(changed, _)| changed.as_slice() <= key) {
-            self.flow = new
-                .as_ref()
-                .map_or(ControlFlow::Continue(()), |new| (self.visit)(changed, new));
-            // The change replaces the stored row, which is therefore done.
-            if self.flow.is_break() || changed == key {
-                return self.flow;
-            }
-        }
-        self.flow = (self.visit)(key, value);
-        self.flow
-    }
-
-    fn rest(mut self) {
-        while self.flow.is_continue() {
-            let Some((key, new)) = self.changed.next() else {
-                return;
-            };
-            if let Some(new) = new {
-                self.flow = (self.visit)(key, new);
-            }
-        }
-    }
-}
-
-fn in_range<'a>(
-    changes: &'a Changes,
-    (from, to): KeyRange<'a>,
-) -> impl Iterator<Item = (&'a Vec<u8>, &'a Option<Vec<u8>>)> {
-    // Bounds are tested one by one: a map panics when they are the wrong way round.
-    changes
-        .range::<[u8], _>((from, Bound::Unbounded))
-        .take_while(move |(key, _)| match to {
-            Bound::Included(to) => key.as_slice() <= to,
-            Bound::Excluded(to) => key.as_slice() < to,
-            Bound::Unbounded => true,
-        })
 }

@@ -1,13 +1,15 @@
 use std::marker::PhantomData;
 
 use cheops_types::{SiteName, Stamp};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 use super::Record;
 use crate::{
     Incarnation,
+    error::Error,
     key::{BadKey, Key, KeyReader},
-    table::{Index, IndexRows, Table},
+    table::{Encoded, Index, IndexRows, Table},
+    value::{self, BadValue},
 };
 
 /// The state of an operation that has its outcome here. Those are the mass, and nobody looks for them
@@ -69,6 +71,19 @@ impl Key for OperationKey {
     }
 }
 
+impl<R: Record> Operations<R> {
+    /// A row that another thread puts.
+    pub fn encoded(key: (OperationKey, String), state: &str, record: &R) -> Result<Encoded<Self>, Error> {
+        let row = OperationRow {
+            state: state.to_owned(),
+            record,
+        };
+        Encoded::new(key, &row, |(_, set), rows| {
+            index_operation::<R>(set, &row.state, rows);
+        })
+    }
+}
+
 impl<R: Record> Table for Operations<R> {
     const NAME: &'static str = "operations";
     const INDEXES: &'static [&'static str] = &["operations.by_set", "operations.by_state"];
@@ -76,10 +91,20 @@ impl<R: Record> Table for Operations<R> {
     type Value = OperationRow<R>;
 
     fn index((_, set): &Self::Key, row: &OperationRow<R>, rows: &mut IndexRows) {
-        rows.add::<OperationsBySet<R>>(set);
-        if row.state != OPERATION_DONE {
-            rows.add::<OperationsByState<R>>(&row.state);
-        }
+        index_operation::<R>(set, &row.state, rows);
+    }
+
+    fn index_stored((_, set): &Self::Key, value: &[u8], rows: &mut IndexRows) -> Result<(), BadValue> {
+        let row: OperationRow<IgnoredAny> = value::decode(value)?;
+        index_operation::<R>(set, &row.state, rows);
+        Ok(())
+    }
+}
+
+fn index_operation<R: Record>(set: &String, state: &String, rows: &mut IndexRows) {
+    rows.add::<OperationsBySet<R>>(set);
+    if state != OPERATION_DONE {
+        rows.add::<OperationsByState<R>>(state);
     }
 }
 

@@ -1,10 +1,14 @@
 use std::marker::PhantomData;
 
 use cheops_types::ServiceName;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 use super::Record;
-use crate::table::{Index, IndexRows, Table};
+use crate::{
+    error::Error,
+    table::{Encoded, Index, IndexRows, Table},
+    value::{self, BadValue},
+};
 
 /// Replica sets, by meta-id: what every request that may concern one asks for. The rows are small and
 /// lie close together; what only a change needs is in [`Records`], which a look-up never touches.
@@ -39,13 +43,23 @@ impl<H: Record> Table for Sets<H> {
     type Value = SetRow<H>;
 
     fn index(_: &String, row: &SetRow<H>, rows: &mut IndexRows) {
-        let key = |text: &String| (row.service.clone(), row.kind.clone(), text.clone());
-        if let Some(local_key) = &row.local_key {
-            rows.add::<SetsByLocalKey<H>>(&key(local_key));
-        }
-        if let Some(name) = &row.name {
-            rows.add::<SetsByName<H>>(&key(name));
-        }
+        index_set::<H, H>(row, rows);
+    }
+
+    fn index_stored(_: &String, value: &[u8], rows: &mut IndexRows) -> Result<(), BadValue> {
+        index_set::<H, IgnoredAny>(&value::decode(value)?, rows);
+        Ok(())
+    }
+}
+
+/// A row whose head may have been skipped.
+fn index_set<H: Record, S>(row: &SetRow<S>, rows: &mut IndexRows) {
+    let key = |text: &String| (row.service.clone(), row.kind.clone(), text.clone());
+    if let Some(local_key) = &row.local_key {
+        rows.add::<SetsByLocalKey<H>>(&key(local_key));
+    }
+    if let Some(name) = &row.name {
+        rows.add::<SetsByName<H>>(&key(name));
     }
 }
 
@@ -77,6 +91,17 @@ pub struct RecordRow<R> {
     pub record: R,
 }
 
+impl<R: Record> Records<R> {
+    /// A row that another thread puts.
+    pub fn encoded(meta: String, unsettled: bool, record: &R) -> Result<Encoded<Self>, Error> {
+        Encoded::new(meta, &RecordRow { unsettled, record }, |_, rows| {
+            if unsettled {
+                rows.add::<UnsettledRecords<R>>(&());
+            }
+        })
+    }
+}
+
 impl<R: Record> Table for Records<R> {
     const NAME: &'static str = "records";
     const INDEXES: &'static [&'static str] = &["records.unsettled"];
@@ -87,6 +112,13 @@ impl<R: Record> Table for Records<R> {
         if row.unsettled {
             rows.add::<UnsettledRecords<R>>(&());
         }
+    }
+
+    fn index_stored(_: &String, value: &[u8], rows: &mut IndexRows) -> Result<(), BadValue> {
+        if value::decode::<RecordRow<IgnoredAny>>(value)?.unsettled {
+            rows.add::<UnsettledRecords<R>>(&());
+        }
+        Ok(())
     }
 }
 

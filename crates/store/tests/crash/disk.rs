@@ -18,24 +18,45 @@ pub(crate) enum Access {
     Sync,
 }
 
+/// The tables and the two logs.
+pub(crate) const FILES: usize = 3;
+
+/// What is in the files.
+pub(crate) type Images = [Vec<u8>; FILES];
+
 /// Shared with the engine that writes to it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Disk(Arc<Mutex<State>>);
 
+/// One of its files.
+#[derive(Debug)]
+pub(crate) struct OneFile {
+    disk: Disk,
+    number: usize,
+}
+
 #[derive(Debug, Default)]
 struct State {
-    image: Vec<u8>,
-    log: Vec<Access>,
-    /// Blocks that were ever written: writing them again needs no space.
-    blocks: BTreeSet<usize>,
+    images: Images,
+    /// Each with its file.
+    log: Vec<(usize, Access)>,
+    /// Blocks of files that were ever written: writing them again needs no space.
+    blocks: BTreeSet<(usize, usize)>,
     blocks_left: Option<usize>,
 }
 
 impl Disk {
-    pub(crate) fn with(image: Vec<u8>) -> Self {
+    pub(crate) fn with(images: Images) -> Self {
         let disk = Self::default();
-        disk.0.lock().unwrap().image = image;
+        disk.0.lock().unwrap().images = images;
         disk
+    }
+
+    pub(crate) fn file(&self, number: usize) -> OneFile {
+        OneFile {
+            disk: self.clone(),
+            number,
+        }
     }
 
     /// Where the log is: everything before this has happened.
@@ -43,7 +64,7 @@ impl Disk {
         self.0.lock().unwrap().log.len()
     }
 
-    pub(crate) fn log(&self) -> Vec<Access> {
+    pub(crate) fn log(&self) -> Vec<(usize, Access)> {
         self.0.lock().unwrap().log.clone()
     }
 
@@ -53,15 +74,15 @@ impl Disk {
     }
 }
 
-impl StorageBackend for Disk {
+impl StorageBackend for OneFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.lock().unwrap().image.len() as u64)
+        Ok(self.disk.0.lock().unwrap().images[self.number].len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let offset = offset as usize;
-        let state = self.0.lock().unwrap();
-        let bytes = state.image.get(offset..offset + out.len());
+        let state = self.disk.0.lock().unwrap();
+        let bytes = state.images[self.number].get(offset..offset + out.len());
         out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
@@ -82,16 +103,16 @@ impl StorageBackend for Disk {
     }
 }
 
-impl Disk {
+impl OneFile {
     fn access(&self, access: Access) -> io::Result<()> {
-        let mut state = self.0.lock().unwrap();
+        let mut state = self.disk.0.lock().unwrap();
         if let Access::Write { offset, data } = &access {
             for block in offset / BLOCK_BYTES..=(offset + data.len().max(1) - 1) / BLOCK_BYTES {
-                state.take(block)?;
+                state.take((self.number, block))?;
             }
         }
-        access.apply(&mut state.image);
-        state.log.push(access);
+        access.apply(&mut state.images[self.number]);
+        state.log.push((self.number, access));
         Ok(())
     }
 }
@@ -127,7 +148,7 @@ impl Access {
 }
 
 impl State {
-    fn take(&mut self, block: usize) -> io::Result<()> {
+    fn take(&mut self, block: (usize, usize)) -> io::Result<()> {
         if !self.blocks.contains(&block) {
             if let Some(left) = &mut self.blocks_left {
                 *left = left.checked_sub(1).ok_or(io::ErrorKind::StorageFull)?;
@@ -149,36 +170,47 @@ pub(crate) enum Loss {
     Torn,
 }
 
-/// What is on the disk after the first so many accesses of a log.
+/// What is on the disk after the first so many accesses of a log. A sync makes only its own file durable.
 #[derive(Debug)]
 pub(crate) struct Cuts<'a> {
-    log: &'a [Access],
-    durable: Vec<u8>,
-    /// How much of the log is in `durable`.
-    synced: usize,
+    log: &'a [(usize, Access)],
+    durable: Images,
+    /// How much of the log is in `durable`, for each file.
+    synced: [usize; FILES],
 }
 
 impl<'a> Cuts<'a> {
-    pub(crate) fn new(base: &[u8], log: &'a [Access]) -> Self {
+    pub(crate) fn new(base: &Images, log: &'a [(usize, Access)]) -> Self {
         Self {
             log,
-            durable: base.to_vec(),
-            synced: 0,
+            durable: base.clone(),
+            synced: [0; FILES],
         }
     }
 
-    /// The image after `log[..cut]`. Cuts may not go back.
-    pub(crate) fn at(&mut self, cut: usize, loss: Loss, random: &mut Random) -> Vec<u8> {
-        let sync = |access: &Access| matches!(access, Access::Sync);
-        if let Some(after) = self.log[self.synced..cut].iter().rposition(sync) {
-            let synced = self.synced + after + 1;
-            for access in &self.log[self.synced..synced] {
-                access.apply(&mut self.durable);
-            }
-            self.synced = synced;
+    /// The files after `log[..cut]`. Cuts may not go back.
+    pub(crate) fn at(&mut self, cut: usize, loss: Loss, random: &mut Random) -> Images {
+        let mut images = Images::default();
+        for (file, image) in images.iter_mut().enumerate() {
+            *image = self.file_at(file, cut, loss, random);
         }
-        let mut image = self.durable.clone();
-        for access in &self.log[self.synced..cut] {
+        images
+    }
+
+    fn file_at(&mut self, file: usize, cut: usize, loss: Loss, random: &mut Random) -> Vec<u8> {
+        let log = self.log;
+        let own = |from: usize, to: usize| {
+            let accesses = log[from..to].iter().filter(move |(of, _)| *of == file);
+            accesses.map(|(_, access)| access)
+        };
+        let sync = |(of, access): &(usize, Access)| *of == file && matches!(access, Access::Sync);
+        if let Some(after) = log[self.synced[file]..cut].iter().rposition(sync) {
+            let synced = self.synced[file] + after + 1;
+            own(self.synced[file], synced).for_each(|access| access.apply(&mut self.durable[file]));
+            self.synced[file] = synced;
+        }
+        let mut image = self.durable[file].clone();
+        for access in own(self.synced[file], cut) {
             match loss {
                 Loss::Nothing => access.apply(&mut image),
                 Loss::Everything => {}

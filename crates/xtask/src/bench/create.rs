@@ -143,7 +143,7 @@ fn pause(mean_ms: u64, number: u32) -> Duration {
     Duration::from_millis(mean_ms).mul_f64(0.5 + spread)
 }
 
-fn create(client: &mut Client, scope: Option<&str>) -> Result<Duration> {
+pub(super) fn create(client: &mut Client, scope: Option<&str>) -> Result<Duration> {
     let scope: Vec<_> = scope.into_iter().map(|scope| ("X-Scope", scope)).collect();
     let answer = client.send("POST", "/items", &scope, r#"{"name":"bolt"}"#)?;
     if answer.status != 201 {

@@ -23,9 +23,10 @@ impl Batch<'_> {
             Ok(Some(mut kept)) => {
                 tokens.extend(waiting(&kept.set));
                 kept.run = self.record.run;
-                // As it is stored, so that the mark is what has changed.
-                self.before.insert(meta.clone(), Some(kept.without_log()));
+                self.before.insert(meta.clone(), true);
                 let mut held = LoadedSet::stored(kept);
+                // As it is stored, so that the mark is what has changed.
+                held.remember(&self.engine.core.site);
                 held.kept.set.fence(why, self.now_ms);
                 self.engine.cache.put(meta.clone(), held);
             }

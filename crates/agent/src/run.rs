@@ -12,7 +12,13 @@ mod secrets;
 mod source;
 mod world;
 
-use std::{path::Path, process::ExitCode, rc::Rc, sync::Arc};
+use std::{
+    path::Path,
+    process::ExitCode,
+    rc::Rc,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
@@ -159,10 +165,17 @@ fn spawn_cores(
         let options = CoreOptions {
             name: format!("core-{index}"),
             drain_timeout_ms: config.limits.drain_timeout_ms,
+            unix_s,
         };
         spawn_core(options, move |clock| Proxy::new(shared, clock)).context("cannot start a core")
     };
     (0..workers).map(spawn).collect()
+}
+
+/// The time of day. Answers are dated by it; nothing else depends on it there.
+fn unix_s() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 /// SIGHUP asks for a reload like the admin API does; its result is logged.

@@ -2,6 +2,7 @@
 
 mod glue;
 mod headers;
+pub(crate) mod http1;
 mod lists;
 mod paths;
 mod receipt;
@@ -147,6 +148,12 @@ const ALL: &[Target] = &[
         about: "Prefer, replicas of a list, carriers and saved workflows: written and read again the same",
         run: headers::run,
         tokens: headers::TOKENS,
+    },
+    Target {
+        name: "http1",
+        about: "HTTP/1.1: what hyper refuses is refused, and what both take is the same to both",
+        run: http1::run,
+        tokens: http1::TOKENS,
     },
 ];
 

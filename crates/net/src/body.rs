@@ -10,22 +10,25 @@ use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use crate::{Ending, Progress, Trailers, place::InFlight, pool::Lease};
+use crate::{
+    Ending, Progress, Trailers, answer_body::AnswerBody, box_error::BoxError, place::InFlight,
+    request_body::RequestBody,
+};
 
 /// Bytes that are there as a whole are handed out in pieces, so that whoever sends them takes only as much as
 /// the other side does.
 const PIECE_MAX_BYTES: usize = 64 * 1024;
 
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
 /// A body on its way through.
 pub enum Body {
     Empty,
     Full(Option<Bytes>),
-    /// A body as it arrives.
+    /// A body as it arrives over HTTP/2.
     Incoming(Incoming),
-    /// An answer's body that gives its connection back to the pool when it was read to its end.
-    Leased(Incoming, Lease<Self>),
+    /// A client's body as it arrives over HTTP/1.1.
+    Request(RequestBody),
+    /// A service's body as it arrives over HTTP/1.1.
+    Answer(AnswerBody),
     /// An answer's body that counts as under way until it is dropped.
     Counted(Incoming, InFlight),
     Watched(Box<Body>, Progress),
@@ -66,15 +69,7 @@ impl Body {
         }
     }
 
-    /// How far a watched body came.
-    pub(crate) fn progress(&self) -> Option<Progress> {
-        match self {
-            Self::Watched(_, progress) => Some(progress.clone()),
-            _ => None,
-        }
-    }
-
-    /// Counts what passes, unless there is nothing to count.
+    /// Counts what passes, unless there is nothing to count: what is handed out in one piece passes at once.
     pub fn watch(self) -> (Self, Option<Progress>) {
         self.watch_with(None)
     }
@@ -85,17 +80,11 @@ impl Body {
     }
 
     fn watch_with(self, trailers: Option<&Rc<Trailers>>) -> (Self, Option<Progress>) {
-        if self.is_end_stream() {
+        if self.is_end_stream() || self.is_one_piece() {
             return (self, None);
         }
         let progress = Progress::new(trailers);
         (Self::Watched(Box::new(self), progress.clone()), Some(progress))
-    }
-}
-
-impl From<Incoming> for Body {
-    fn from(incoming: Incoming) -> Self {
-        Self::Incoming(incoming)
     }
 }
 
@@ -113,15 +102,8 @@ impl http_body::Body for Body {
             Self::Incoming(incoming) | Self::Counted(incoming, _) => {
                 Pin::new(incoming).poll_frame(cx).map_err(Into::into)
             }
-            Self::Leased(incoming, lease) => {
-                let frame = ready!(Pin::new(&mut *incoming).poll_frame(cx));
-                match &frame {
-                    Some(Ok(_)) if incoming.is_end_stream() => lease.finish(),
-                    None => lease.finish(),
-                    Some(_) => {}
-                }
-                Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
-            }
+            Self::Request(body) => body.poll_frame(cx),
+            Self::Answer(body) => body.poll_frame(cx),
             Self::Watched(body, progress) => {
                 let mut frame = ready!(Pin::new(&mut **body).poll_frame(cx));
                 if let (Some(Ok(frame)), Some(rules)) = (&mut frame, progress.trailers())
@@ -142,9 +124,9 @@ impl http_body::Body for Body {
         match self {
             Self::Empty | Self::Full(None) => true,
             Self::Full(Some(_)) => false,
-            Self::Incoming(incoming) | Self::Leased(incoming, _) | Self::Counted(incoming, _) => {
-                incoming.is_end_stream()
-            }
+            Self::Incoming(incoming) | Self::Counted(incoming, _) => incoming.is_end_stream(),
+            Self::Request(body) => body.is_end_stream(),
+            Self::Answer(body) => body.is_end_stream(),
             Self::Watched(body, _) | Self::Until(body, _) => body.is_end_stream(),
             Self::Other(body) => body.is_end_stream(),
         }
@@ -154,9 +136,9 @@ impl http_body::Body for Body {
         match self {
             Self::Empty | Self::Full(None) => SizeHint::with_exact(0),
             Self::Full(Some(bytes)) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Incoming(incoming) | Self::Leased(incoming, _) | Self::Counted(incoming, _) => {
-                incoming.size_hint()
-            }
+            Self::Incoming(incoming) | Self::Counted(incoming, _) => incoming.size_hint(),
+            Self::Request(body) => body.size_hint(),
+            Self::Answer(body) => body.size_hint(),
             Self::Watched(body, _) => body.size_hint(),
             Self::Until(..) => SizeHint::new(),
             Self::Other(body) => body.size_hint(),

@@ -23,30 +23,14 @@ use crate::{Client, budget::Place, stream::keep_lively};
 /// in which a client that reads slowly, but reads, cannot be told from one that does not.
 const UNSENT_MAX_BYTES: u32 = 128 * 1024;
 
-/// Lengths that no body has, for what is not known.
-const UNTIL_ANSWERED: u64 = u64::MAX - 1;
-const ALWAYS: u64 = u64::MAX;
-
-/// What is known of the length of a request's body.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum BodyBytes {
-    Exactly(u64),
-    InTls(u64),
-    /// Unknown: it counts as read when the request is answered.
-    UntilAnswered,
-    /// HTTP/2 bounds its heads itself, and mixes them with bodies.
-    Always,
-}
-
 /// What a connection and whoever serves it tell each other. Both are on one thread; it is made of atomics
 /// because HTTP wants streams that could change theirs.
 #[derive(Debug)]
 pub(crate) struct Flow {
     place: Place,
-    /// What was read of a head that has not come to its end.
-    head_bytes: AtomicUsize,
-    /// What may come before the next head begins.
-    body_left_bytes: AtomicU64,
+    /// What was read before HTTP began, of a handshake of TLS.
+    handshake_bytes: AtomicUsize,
+    has_begun: AtomicBool,
     /// The client has not taken what was written last.
     is_owed: AtomicBool,
     taken_bytes: AtomicU64,
@@ -57,8 +41,8 @@ impl Flow {
     fn new(place: Place) -> Self {
         Self {
             place,
-            head_bytes: AtomicUsize::new(0),
-            body_left_bytes: AtomicU64::new(0),
+            handshake_bytes: AtomicUsize::new(0),
+            has_begun: AtomicBool::new(false),
             is_owed: AtomicBool::new(false),
             taken_bytes: AtomicU64::new(0),
             is_given_up: AtomicBool::new(false),
@@ -70,43 +54,32 @@ impl Flow {
         self.place.client()
     }
 
-    /// A head has come to its end, and a body follows.
-    pub(crate) fn begin_body(&self, bytes: BodyBytes) {
-        self.head_bytes.store(0, Relaxed);
+    /// The handshake is over, if there was one. From now on who reads heads says how long they are.
+    pub(crate) fn begin_http(&self) {
+        self.has_begun.store(true, Relaxed);
         self.place.release();
-        let left_bytes = match bytes {
-            BodyBytes::Exactly(bytes) => bytes,
-            // TLS adds to each of its records, which may be short.
-            BodyBytes::InTls(bytes) => bytes.saturating_add(bytes / 16),
-            BodyBytes::UntilAnswered => UNTIL_ANSWERED,
-            BodyBytes::Always => ALWAYS,
-        };
-        self.body_left_bytes.store(left_bytes, Relaxed);
     }
 
-    /// What is read from now on may be of the next head, unless a body of known length goes on.
-    pub(crate) fn end_body(&self) {
-        if self.body_left_bytes.load(Relaxed) == UNTIL_ANSWERED {
-            self.body_left_bytes.store(0, Relaxed);
-        }
+    /// Whether a head may have come this far without an end.
+    pub(crate) fn may_hold(&self, head_bytes: usize) -> bool {
+        self.place.may_hold(head_bytes)
+    }
+
+    /// The head has come to its end.
+    pub(crate) fn end_head(&self) {
+        self.place.release();
     }
 
     fn note_read(&self, bytes: usize) {
-        let left_bytes = self.body_left_bytes.load(Relaxed);
-        if left_bytes >= UNTIL_ANSWERED {
-            return;
+        if !self.has_begun.load(Relaxed) {
+            self.handshake_bytes.fetch_add(bytes, Relaxed);
         }
-        self.body_left_bytes
-            .store(left_bytes.saturating_sub(bytes as u64), Relaxed);
-        let of_head = bytes.saturating_sub(usize::try_from(left_bytes).unwrap_or(usize::MAX));
-        self.head_bytes
-            .store(self.head_bytes.load(Relaxed) + of_head, Relaxed);
     }
 
-    /// False when the heads that have not come to their ends are too long together. Asked before more is read:
-    /// what came at once with the end of its head is no concern.
+    /// False when the handshakes and heads that have not come to their ends are too long together. Asked before more is read:
+    /// what came at once with the end of its handshake is no concern.
     fn may_read(&self) -> bool {
-        self.place.may_hold(self.head_bytes.load(Relaxed))
+        self.has_begun.load(Relaxed) || self.place.may_hold(self.handshake_bytes.load(Relaxed))
     }
 
     pub(crate) fn is_owed(&self) -> bool {

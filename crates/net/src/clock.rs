@@ -219,7 +219,7 @@ mod tests {
         tokio::task::LocalSet::new().block_on(&runtime, async {
             let clock = Clock::new();
             tokio::task::spawn_local(clock.clone().sweep());
-            let (mut body, progress) = crate::Body::full("x").watch();
+            let (mut body, progress) = crate::Body::full(vec![0; 100_000]).watch();
             let start = Instant::now();
             let moving = async {
                 tokio::time::sleep(Duration::from_millis(80)).await;

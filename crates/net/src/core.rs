@@ -17,7 +17,7 @@ use crate::{
     drain::Drain,
     files,
     outbox::Outbox,
-    serve::{Acceptor, http_builder},
+    serve::{Acceptor, Dates, http2_builder},
     share::Shares,
     timer::CoarseTimer,
 };
@@ -53,6 +53,8 @@ pub enum Command<T> {
 pub struct CoreOptions {
     pub name: String,
     pub drain_timeout_ms: u64,
+    /// The time of day, in seconds since 1970, for the date of answers that have none.
+    pub unix_s: fn() -> u64,
 }
 
 /// The way to talk to a core from other threads.
@@ -84,13 +86,13 @@ pub fn spawn_core<H: Handler>(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let drain_timeout_ms = options.drain_timeout_ms;
+    let (drain_timeout_ms, unix_s) = (options.drain_timeout_ms, options.unix_s);
     let thread = std::thread::Builder::new().name(options.name).spawn(move || {
         LocalSet::new().block_on(&runtime, async move {
             let clock = Clock::new();
             tokio::task::spawn_local(clock.clone().sweep());
             let handler = make(clock.clone());
-            run(handler, clock, receiver, drain_timeout_ms).await;
+            run(handler, clock, receiver, drain_timeout_ms, Dates::new(unix_s)).await;
         });
         // Blocking look-ups of names must not delay the end.
         runtime.shutdown_background();
@@ -110,6 +112,7 @@ async fn run<H: Handler>(
     clock: Rc<Clock>,
     mut commands: mpsc::UnboundedReceiver<Command<H::Tag>>,
     drain_timeout_ms: u64,
+    dates: Rc<Dates>,
 ) {
     let timer = CoarseTimer::install(&clock);
     let outbox = Outbox::new(clock.clone());
@@ -145,7 +148,8 @@ async fn run<H: Handler>(
                     clock: clock.clone(),
                     outbox: outbox.clone(),
                     shares: shares.clone(),
-                    http: http_builder(&options, timer),
+                    dates: dates.clone(),
+                    http2: http2_builder(&options, timer),
                 });
                 let drain = Rc::new(Drain::default());
                 let (stop, stopped) = oneshot::channel();

@@ -1,20 +1,22 @@
-//! HTTP/1.1 towards services and peers, with the bounds of a head.
+//! HTTP/1.1 as bytes: heads and bodies are read and written here, without any I/O.
+//!
+//! ```text
+//! bytes ─▶ request, answer ─▶ head with its framing ─▶ Decoder ─▶ pieces, trailers
+//! head, pieces, trailers ─▶ encode ─▶ bytes
+//! ```
+//!
+//! Reading is strict where two readers could read differently, see docs/security.md. What is written has one reading.
 
-use hyper::client::conn::http1;
+mod answer;
+mod date;
+mod decode;
+mod encode;
+mod head;
+mod request;
 
-/// How many header fields hyper allows when it is not told. Told even the same number, it puts the
-/// places of the fields on the heap, twice per head: a fifth of what a plain request costs outside the
-/// kernel.
-pub(crate) const BUILT_IN_FIELDS_MAX: usize = 100;
-
-/// The shortest buffer for heads that is worth having.
-const BUFFER_MIN_BYTES: usize = 64 * 1024;
-
-pub(crate) fn client(fields_max: usize, head_max_bytes: usize) -> http1::Builder {
-    let mut builder = http1::Builder::new();
-    builder.max_buf_size(head_max_bytes.max(BUFFER_MIN_BYTES));
-    if fields_max != BUILT_IN_FIELDS_MAX {
-        builder.max_headers(fields_max);
-    }
-    builder
-}
+pub(crate) use answer::{AnswerHead, Reason, read_answer};
+pub(crate) use date::DateLine;
+pub(crate) use decode::{Decoded, Decoder};
+pub(crate) use encode::{AnswerForm, Encoder, Length, Output, encode_answer, encode_request};
+pub(crate) use head::{Framing, HeadError, HeadLimits};
+pub(crate) use request::{RequestHead, read_request};

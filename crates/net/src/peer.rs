@@ -4,20 +4,23 @@ use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
 
 use cheops_types::{Limit, Limits, SiteName};
 use http::{Request, Response, Version};
-use hyper::{client::conn::http2, upgrade::OnUpgrade};
+use hyper::client::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
-    Body, Client, Clock, LocalExecutor, MeshTls, SendError, SendErrorKind, TlsError, files,
+    Body, Client, Clock, LocalExecutor, MeshTls, SendError, SendErrorKind, Switched, TlsError, exchange,
+    files,
     heard::{Greeting, Heard},
+    http1::HeadLimits,
     lane::{Dialled, Lane},
+    line::Line,
     place::{ClientPlaces, InFlight, Place, Places},
     send_error::describe,
     slice::Sliced,
-    stream::keep_lively,
+    stream::{Stream, keep_lively},
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -148,7 +151,7 @@ impl PeerLink {
     pub async fn send_upgrade(
         &self,
         mut request: Request<Body>,
-    ) -> Result<(Response<Body>, OnUpgrade), SendError> {
+    ) -> Result<(Response<Body>, Option<Switched>), SendError> {
         *request.version_mut() = Version::HTTP_11;
         let stream = match self.connect(self.tls_h1.clone()).await {
             Ok(stream) => stream,
@@ -160,19 +163,12 @@ impl PeerLink {
             let detail = "the agent has too many files open; raise its limit of open files (`ulimit -n`)";
             return Err(SendError::not_executed(SendErrorKind::Busy, detail).with_request(request));
         }
-        let failed = |error: hyper::Error| SendError::not_executed(SendErrorKind::Connect, describe(&error));
-        let builder = crate::http1::client(self.options.head_fields_max, self.options.head_max_bytes);
-        let (mut sender, connection) = builder
-            .handshake(TokioIo::new(Sliced::new(stream)))
-            .await
-            .map_err(failed)?;
-        tokio::task::spawn_local(connection.with_upgrades());
-        let mut response = sender
-            .send_request(request)
-            .await
-            .map_err(|error| SendError::from_hyper(&error))?;
-        let on_upgrade = hyper::upgrade::on(&mut response);
-        Ok((response.map(Body::Incoming), on_upgrade))
+        let limits = HeadLimits {
+            bytes_max: self.options.head_max_bytes,
+            fields_max: self.options.head_fields_max,
+        };
+        let line = Line::open(Stream::Tls(Box::new(stream.into())), limits);
+        exchange::ask(line, request).await?.switch()
     }
 
     /// Opens the short connection if there is none.

@@ -1,105 +1,104 @@
 //! Idle HTTP/1.1 connections to one service, on one core.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    future::poll_fn,
+    rc::{Rc, Weak},
+    task::{Context, Poll},
+    time::Duration,
+};
 
-use hyper::client::conn::http1::SendRequest;
-
-use crate::{Clock, Progress};
+use crate::{Clock, line::LineRef};
 
 /// A connection that waited longer than this may just be closing on the other side.
 const SUSPECT_AFTER_MS: u64 = 1_000;
 /// Idle connections are dropped after this time.
 const IDLE_MAX_MS: u64 = 60_000;
+/// How often those that wait are looked at, while there are any: who closes a connection that nobody uses must not keep a
+/// file of ours.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-struct Idle<B> {
-    sender: SendRequest<B>,
+struct Idle {
+    line: LineRef,
     since_ms: u64,
 }
 
 /// A connection taken from the pool.
-pub(crate) struct Taken<B> {
-    pub(crate) sender: SendRequest<B>,
+pub(crate) struct Taken {
+    pub(crate) line: LineRef,
     /// It waited so long that its other end may be closing it right now.
     pub(crate) is_suspect: bool,
 }
 
-pub(crate) struct Pool<B> {
-    idle: RefCell<Vec<Idle<B>>>,
+pub(crate) struct Pool {
+    idle: RefCell<Vec<Idle>>,
     idle_max: usize,
     clock: Rc<Clock>,
+    is_looked_after: Cell<bool>,
 }
 
-impl<B> Pool<B> {
+impl Pool {
     pub(crate) fn new(idle_max: usize, clock: Rc<Clock>) -> Rc<Self> {
         Rc::new(Self {
             idle: RefCell::default(),
             idle_max,
             clock,
+            is_looked_after: Cell::new(false),
         })
     }
 
-    /// The connection that was used last: it is the least likely to be stale.
-    pub(crate) async fn take(&self) -> Option<Taken<B>> {
-        loop {
-            let Idle { sender, since_ms } = self.idle.borrow_mut().pop()?;
-            let is_suspect = self.clock.now_ms().saturating_sub(since_ms) > SUSPECT_AFTER_MS;
-            if !sender.is_ready() && !sender.is_closed() {
-                // Its own task may still have to notice that the last answer ended. If it is not
-                // ready after that, it is busy with something that nobody waits for: it is dropped.
-                tokio::task::yield_now().await;
+    /// The connection that was used last: it is the least likely to be stale. Those that the other side has closed are
+    /// dropped.
+    pub(crate) fn take(&self) -> impl Future<Output = Option<Taken>> {
+        poll_fn(|cx| {
+            loop {
+                let Some(Idle { line, since_ms }) = self.idle.borrow_mut().pop() else {
+                    return Poll::Ready(None);
+                };
+                let is_quiet = line.borrow_mut().is_quiet(cx);
+                if is_quiet {
+                    let is_suspect = self.clock.now_ms().saturating_sub(since_ms) > SUSPECT_AFTER_MS;
+                    return Poll::Ready(Some(Taken { line, is_suspect }));
+                }
             }
-            if sender.is_ready() {
-                return Some(Taken { sender, is_suspect });
-            }
-        }
+        })
     }
 
-    fn put(&self, sender: SendRequest<B>) {
+    /// Takes a connection back whose last answer was read to its end.
+    pub(crate) fn put(self: &Rc<Self>, line: LineRef) {
         let mut idle = self.idle.borrow_mut();
-        let now_ms = self.clock.now_ms();
         if idle.len() >= self.idle_max {
             cheops_types::Limit::UpstreamIdle.hit();
             return;
         }
-        if idle
-            .first()
-            .is_some_and(|oldest| now_ms.saturating_sub(oldest.since_ms) > IDLE_MAX_MS)
-        {
-            idle.retain(|idle| now_ms.saturating_sub(idle.since_ms) <= IDLE_MAX_MS);
-        }
         idle.push(Idle {
-            sender,
-            since_ms: now_ms,
+            line,
+            since_ms: self.clock.now_ms(),
         });
-    }
-
-    /// `request` tells how far the request's body came, where it had one.
-    pub(crate) fn lease(self: &Rc<Self>, sender: SendRequest<B>, request: Option<Progress>) -> Lease<B> {
-        Lease {
-            pool: self.clone(),
-            sender: Some(sender),
-            request,
+        if !self.is_looked_after.replace(true) {
+            tokio::task::spawn_local(look_after(Rc::downgrade(self)));
         }
     }
+
+    /// Drops what nobody will use; false when nothing is left.
+    fn tidy(&self, cx: &mut Context<'_>) -> bool {
+        let now_ms = self.clock.now_ms();
+        let mut idle = self.idle.borrow_mut();
+        idle.retain(|Idle { line, since_ms }| {
+            now_ms.saturating_sub(*since_ms) <= IDLE_MAX_MS && line.borrow_mut().is_quiet(cx)
+        });
+        !idle.is_empty()
+    }
 }
 
-/// A connection in use. It goes back to the pool when its answer was read to the end; dropped
-/// before that, the connection closes.
-pub struct Lease<B> {
-    pool: Rc<Pool<B>>,
-    sender: Option<SendRequest<B>>,
-    request: Option<Progress>,
-}
-
-impl<B> Lease<B> {
-    pub(crate) fn finish(&mut self) {
-        // A service may answer before it has read the whole request; that connection is still busy.
-        let has_sent = self.request.as_ref().is_none_or(Progress::has_ended);
-        if let Some(sender) = self.sender.take()
-            && has_sent
-            && !sender.is_closed()
-        {
-            self.pool.put(sender);
+/// Tidies a pool for as long as something lies in it.
+async fn look_after(pool: Weak<Pool>) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let Some(pool) = pool.upgrade() else { return };
+        if !poll_fn(|cx| Poll::Ready(pool.tidy(cx))).await {
+            pool.is_looked_after.set(false);
+            return;
         }
     }
 }

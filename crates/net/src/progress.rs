@@ -44,8 +44,4 @@ impl Progress {
     pub(crate) fn still_for(&self) -> Option<Duration> {
         self.0.moved_at.get().map(|moved_at| moved_at.elapsed())
     }
-
-    pub(crate) fn has_ended(&self) -> bool {
-        self.0.ended.get()
-    }
 }

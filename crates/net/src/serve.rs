@@ -1,98 +1,56 @@
 //! One client connection from its first byte to its last.
 
+mod http1;
+mod options;
+
 use std::{
     cell::{Cell, RefCell},
     convert::Infallible,
-    future::Future,
+    future::{Future, poll_fn},
     net::SocketAddr,
     pin::{Pin, pin},
     rc::Rc,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
-use cheops_types::{Limit, Limits, SiteName};
-use http::{Request, Response, Version};
-use hyper::{body::Incoming, service::service_fn};
-use hyper_util::{rt::TokioIo, server::conn::auto};
+use cheops_types::{Limit, SiteName};
+use http::{Request, Response};
+use hyper::{body::Incoming, server::conn::http2, service::service_fn};
+use hyper_util::rt::TokioIo;
 use rustls_pki_types::CertificateDer;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-};
+use tokio::{net::TcpStream, sync::oneshot};
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    Body, BudgetOptions, Client, Clock, Deadline, LocalExecutor, Network, PaceOptions,
+    Body, Client, Clock, Deadline, LocalExecutor, Network, OnSwitch, PaceOptions, Received, Switched,
     budget::Place,
-    client_stream::{BodyBytes, ClientStream, Flow},
+    client_stream::{ClientStream, Flow},
     drain::{Drain, DrainMember, Ending},
-    http1::BUILT_IN_FIELDS_MAX,
+    http1::{HeadError, HeadLimits},
     outbox::Outbox,
     pace::Pace,
+    request_body::ClientSide,
     share::{Share, Shares},
     slice::Sliced,
-    stream::KEEPALIVE,
+    stream::{KEEPALIVE, Stream},
+    switched::Rewound,
     timer::CoarseTimer,
     tls::{Subject, site_of},
+    wire::Wire,
 };
+use http1::{End, Http1};
+
+pub(crate) use http1::Dates;
+pub use options::ServeOptions;
+
+/// How a connection begins over which a client speaks HTTP/2 without having asked.
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// No shorter bound of a head is kept: a connection reads so much anyway.
+const HEAD_MAX_MIN_BYTES: usize = 8 * 1024;
 
 /// What one HTTP/2 answer may have waiting here for its client's window.
 const SEND_BUFFER_BYTES: usize = 128 * 1024;
-
-/// The bounds of a listener's connections.
-#[derive(Debug, Clone, Copy)]
-pub struct ServeOptions {
-    pub head_max_bytes: usize,
-    pub head_fields_max: usize,
-    pub head_timeout_ms: u64,
-    pub drain_timeout_ms: u64,
-    pub connections_max: usize,
-    pub streams_max: u32,
-    /// What one HTTP/2 body may have under way.
-    pub stream_window_bytes: u32,
-    /// What all HTTP/2 bodies of one connection may have under way.
-    pub window_bytes: u32,
-    pub pace: PaceOptions,
-    pub budget: BudgetOptions,
-    /// Whether connections are accepted also from what clients must leave.
-    pub uses_reserve: bool,
-    /// What a peer may take of a core's time while clients use it; none on a listener for clients.
-    pub core_share_percent: Option<u32>,
-}
-
-impl ServeOptions {
-    /// For users and services.
-    pub fn for_clients(limits: &Limits) -> Self {
-        Self {
-            head_max_bytes: limits.head_max_bytes,
-            head_fields_max: limits.head_fields_max,
-            head_timeout_ms: limits.head_timeout_ms,
-            drain_timeout_ms: limits.drain_timeout_ms,
-            connections_max: limits.connections_max,
-            streams_max: limits.client_streams_max,
-            stream_window_bytes: limits.client_stream_window_bytes,
-            window_bytes: limits.client_stream_window_bytes.saturating_mul(2),
-            pace: PaceOptions::from(limits),
-            budget: BudgetOptions::from(limits),
-            uses_reserve: false,
-            core_share_percent: None,
-        }
-    }
-
-    /// For other agents, who have many users behind one connection.
-    pub fn for_peers(limits: &Limits) -> Self {
-        Self {
-            streams_max: u32::try_from(limits.peer_inflight_max).unwrap_or(u32::MAX),
-            stream_window_bytes: limits.peer_stream_window_bytes,
-            window_bytes: limits.peer_window_bytes,
-            uses_reserve: true,
-            core_share_percent: Some(limits.peer_core_share_percent),
-            ..Self::for_clients(limits)
-        }
-    }
-}
 
 /// What is known about a connection apart from its requests.
 pub struct Connection<T> {
@@ -111,6 +69,8 @@ pub struct Connection<T> {
     outbox: Rc<Outbox>,
     pace: PaceOptions,
     flow: Arc<Flow>,
+    /// Who gets the connection if its client's request is answered with a switch of protocols.
+    switch: Cell<Option<oneshot::Sender<Switched>>>,
 }
 
 impl<T> Connection<T> {
@@ -119,21 +79,17 @@ impl<T> Connection<T> {
         self.flow.client()
     }
 
-    /// Must be told of each request's end, before its answer is sent.
-    pub fn answered(&self) {
-        self.flow.end_body();
+    /// A request begins.
+    fn begin(&self) {
+        self.has_begun.set(true);
+        self.switch.take();
     }
 
-    fn begin<B: http_body::Body>(&self, request: &Request<B>) {
-        self.has_begun.set(true);
-        let body = request.body();
-        let bytes = match body.size_hint().exact() {
-            _ if request.version() == Version::HTTP_2 => BodyBytes::Always,
-            Some(bytes) if self.is_tls => BodyBytes::InTls(bytes),
-            Some(bytes) => BodyBytes::Exactly(bytes),
-            None => BodyBytes::UntilAnswered,
-        };
-        self.flow.begin_body(bytes);
+    /// The connection, once its request of HTTP/1.1 was answered with a switch of protocols.
+    pub fn on_switch(&self) -> OnSwitch {
+        let (tell, on_switch) = OnSwitch::new();
+        self.switch.set(Some(tell));
+        on_switch
     }
 
     /// Ends an answer over HTTP/2 when its client is too slow; of HTTP/1.1 the connection ends. What is
@@ -198,7 +154,7 @@ pub trait Handler: 'static {
     fn handle(
         self: Rc<Self>,
         connection: Rc<Connection<Self::Tag>>,
-        request: Request<Incoming>,
+        request: Request<Received>,
     ) -> impl Future<Output = Result<Response<Body>, Infallible>> + 'static;
 }
 
@@ -213,21 +169,13 @@ pub(crate) struct Acceptor<H: Handler> {
     pub(crate) clock: Rc<Clock>,
     pub(crate) outbox: Rc<Outbox>,
     pub(crate) shares: Rc<Shares>,
-    pub(crate) http: auto::Builder<LocalExecutor>,
+    pub(crate) dates: Rc<Dates>,
+    pub(crate) http2: http2::Builder<LocalExecutor>,
 }
 
-pub(crate) fn http_builder(options: &ServeOptions, timer: CoarseTimer) -> auto::Builder<LocalExecutor> {
-    let mut builder = auto::Builder::new(LocalExecutor);
+pub(crate) fn http2_builder(options: &ServeOptions, timer: CoarseTimer) -> http2::Builder<LocalExecutor> {
+    let mut builder = http2::Builder::new(LocalExecutor);
     builder
-        .http1()
-        .timer(timer)
-        .header_read_timeout(Duration::from_millis(options.head_timeout_ms))
-        .max_buf_size(options.head_max_bytes.max(8 * 1024));
-    if options.head_fields_max != BUILT_IN_FIELDS_MAX {
-        builder.http1().max_headers(options.head_fields_max);
-    }
-    builder
-        .http2()
         .timer(timer)
         .max_concurrent_streams(options.streams_max)
         .initial_stream_window_size(options.stream_window_bytes)
@@ -253,7 +201,7 @@ impl<H: Handler> Acceptor<H> {
         let tls = self.tls.borrow().clone();
         let Some(tls) = tls else {
             let connection = self.connection(remote, None, false, flow, drain);
-            return self.serve_stream(stream, connection, member).await;
+            return self.serve_stream(Stream::Plain(stream), connection, member).await;
         };
         let accept = TlsAcceptor::from(tls).accept(stream);
         let accept = self
@@ -267,6 +215,7 @@ impl<H: Handler> Acceptor<H> {
                 let connection = self.connection(remote, certificate, true, flow, drain);
                 // Over HTTP/2 pings tell who is there; a peer keeps a connection open without requests.
                 connection.has_begun.set(speaks_http2);
+                let stream = Stream::Tls(Box::new(stream.into()));
                 self.serve_stream(stream, connection, member).await;
             }
             Ok(Some(Err(error))) => tracing::debug!(%remote, %error, "TLS handshake failed"),
@@ -297,6 +246,7 @@ impl<H: Handler> Acceptor<H> {
             outbox: self.outbox.clone(),
             pace: self.options.pace,
             flow,
+            switch: Cell::default(),
         })
     }
 
@@ -307,29 +257,25 @@ impl<H: Handler> Acceptor<H> {
         Some(self.shares.of(peer, percent))
     }
 
-    async fn serve_stream<S>(&self, stream: S, connection: Rc<Connection<H::Tag>>, member: DrainMember)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    async fn serve_stream(
+        &self,
+        stream: Stream<ClientStream>,
+        connection: Rc<Connection<H::Tag>>,
+        member: DrainMember,
+    ) {
         let flow = &*connection.flow;
-        let service = service_fn(|request: Request<Incoming>| {
-            connection.begin(&request);
-            // Not wrapped in another future: the whole state of a request would be moved once more.
-            self.handler.clone().handle(connection.clone(), request)
-        });
-        let mut http = pin!(
-            self.http
-                .serve_connection_with_upgrades(TokioIo::new(Sliced::new(stream)), service)
-        );
+        flow.begin_http();
+        let is_closing = Cell::new(false);
+        let mut http = pin!(self.serve_http(Sliced::new(stream), &connection, &is_closing));
         // Until the first request HTTP has not begun, and so its own time limit has not either.
         let mut silence = Some(self.clock.deadline(self.options.head_timeout_ms));
         let mut forced_end: Option<Deadline> = None;
         let mut reader = Reader::default();
         let mut share = self.share(&connection);
-        std::future::poll_fn(|cx| {
+        poll_fn(|cx| {
             if forced_end.is_none() && member.should_end(cx) {
                 forced_end = Some(self.clock.deadline(self.options.drain_timeout_ms));
-                http.as_mut().graceful_shutdown();
+                is_closing.set(true);
             }
             // Whose turn it is not still ends when it has to.
             let polled = match &mut share {
@@ -342,11 +288,7 @@ impl<H: Handler> Acceptor<H> {
                     Poll::Pending => Poll::Pending,
                 },
             };
-            if let Poll::Ready(result) = polled {
-                if let Err(error) = result {
-                    count(error.downcast_ref());
-                    tracing::debug!(remote = %connection.remote, %error, "connection ended");
-                }
+            if polled.is_ready() {
                 return Poll::Ready(());
             }
             if let Some(deadline) = &mut forced_end
@@ -371,6 +313,82 @@ impl<H: Handler> Acceptor<H> {
             Poll::Pending
         })
         .await;
+    }
+
+    /// Serves the version of HTTP that the client begins with.
+    async fn serve_http(
+        &self,
+        stream: ClientSide,
+        connection: &Rc<Connection<H::Tag>>,
+        is_closing: &Cell<bool>,
+    ) {
+        let mut wire = Wire::new(stream);
+        let begun = poll_fn(|cx| {
+            loop {
+                let read = &wire.read;
+                if read.starts_with(HTTP2_PREFACE) || !HTTP2_PREFACE.starts_with(read) {
+                    return Poll::Ready(true);
+                }
+                if is_closing.get() && read.is_empty() {
+                    return Poll::Ready(false);
+                }
+                match std::task::ready!(wire.poll_fill(cx)) {
+                    Ok(0) | Err(_) => return Poll::Ready(!wire.read.is_empty()),
+                    Ok(_) => {}
+                }
+            }
+        });
+        if !begun.await {
+            return;
+        }
+        if wire.read.starts_with(HTTP2_PREFACE) {
+            return Box::pin(self.serve_http2(wire, connection, is_closing)).await;
+        }
+        let limits = HeadLimits {
+            bytes_max: self.options.head_max_bytes.max(HEAD_MAX_MIN_BYTES),
+            fields_max: self.options.head_fields_max,
+        };
+        let http = Http1::new(
+            wire,
+            &self.handler,
+            connection,
+            limits,
+            self.options.head_timeout_ms,
+            &self.dates,
+            is_closing,
+        );
+        if let Err(end) = http.run().await {
+            count(&end);
+            tracing::debug!(remote = %connection.remote, %end, "connection ended");
+        }
+    }
+
+    async fn serve_http2(
+        &self,
+        wire: Wire<ClientSide>,
+        connection: &Rc<Connection<H::Tag>>,
+        is_closing: &Cell<bool>,
+    ) {
+        let service = service_fn(|request: Request<Incoming>| {
+            connection.begin();
+            // Not wrapped in another future: the whole state of a request would be moved once more.
+            self.handler
+                .clone()
+                .handle(connection.clone(), request.map(Received::Http2))
+        });
+        let stream = TokioIo::new(Rewound::new(wire.read.freeze(), wire.stream));
+        let mut http = pin!(self.http2.serve_connection(stream, service));
+        let mut is_told = false;
+        let ended = poll_fn(|cx| {
+            if is_closing.get() && !is_told {
+                is_told = true;
+                http.as_mut().graceful_shutdown();
+            }
+            http.as_mut().poll(cx)
+        });
+        if let Err(error) = ended.await {
+            tracing::debug!(remote = %connection.remote, %error, "connection ended");
+        }
     }
 }
 
@@ -414,13 +432,10 @@ impl Reader {
     }
 }
 
-/// Counts the bounds that HTTP/1.1 keeps by itself. It does not tell a head with too many fields from
-/// one that is too long.
-fn count(error: Option<&hyper::Error>) {
-    match error {
-        Some(error) if error.is_parse_too_large() => Limit::HeadBytes.hit(),
-        Some(error) if error.is_timeout() => Limit::HeadTimeout.hit(),
-        _ => {}
+/// Counts the bounds that a connection met. A head with too many fields is not told from one that is too long.
+fn count(end: &End) {
+    if matches!(end, End::Head(HeadError::TooLong)) {
+        Limit::HeadBytes.hit();
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
-use tokio_rustls::client::TlsStream;
+use tokio_rustls::TlsStream;
 
 /// How often a silent connection is asked for a sign of life, and how long that may take: an other side
 /// that vanished must not hold its place for ever.
@@ -24,9 +24,9 @@ pub(crate) fn keep_lively(stream: &TcpStream) {
     let _ = SockRef::from(stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
 }
 
-pub(crate) enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+pub(crate) enum Stream<S = TcpStream> {
+    Plain(S),
+    Tls(Box<TlsStream<S>>),
 }
 
 /// Writing to what a type wraps in its field `stream`, as to that itself.
@@ -81,13 +81,13 @@ macro_rules! on_stream {
     };
 }
 
-impl AsyncRead for Stream {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Stream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         on_stream!(self, stream => stream.poll_read(cx, buf))
     }
 }
 
-impl AsyncWrite for Stream {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         on_stream!(self, stream => stream.poll_write(cx, buf))
     }

@@ -6,18 +6,16 @@ mod form;
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use cheops_types::{Limit, Limits, Outcome};
-use http::{Request, Response, Version};
-use http_body::Body as _;
-use hyper::{client::conn::http1, upgrade::OnUpgrade};
+use http::{Request, Response};
 
 use crate::{
-    Body, Clock, SendError, SendErrorKind,
+    Body, Clock, SendError, SendErrorKind, Switched, exchange,
     lane::{Lane, Seat},
+    line::LineRef,
     place::InFlight,
     pool::{Pool, Taken},
-    send_error::describe,
 };
-use dial::{Dialler, Offer, Wire};
+use dial::{Dialler, Fresh, Offer};
 
 /// The versions of HTTP that a service is spoken to in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -79,7 +77,7 @@ impl From<&Limits> for UpstreamOptions {
 pub struct Upstream {
     target: UpstreamTarget,
     dialler: Dialler,
-    pool: Rc<Pool<Body>>,
+    pool: Rc<Pool>,
     lane: Lane,
     /// The service chose HTTP/1.1 when it had the choice last.
     chose_http1: Cell<bool>,
@@ -88,7 +86,7 @@ pub struct Upstream {
 /// What a request can be sent on.
 enum Way {
     Seat(Seat),
-    Fresh(http1::SendRequest<Body>),
+    Fresh(LineRef),
     /// A connection of HTTP/1.1 of its own: the one that was dialled meanwhile is another request's.
     Http1,
 }
@@ -118,7 +116,7 @@ impl Upstream {
             if offer == Offer::Http2 || (offer == Offer::Either && !self.chose_http1.get()) {
                 return Box::pin(self.send_shared(request, offer)).await;
             }
-            let Some(Taken { sender, is_suspect }) = self.pool.take().await else {
+            let Some(Taken { line, is_suspect }) = self.pool.take().await else {
                 return Box::pin(self.send_fresh(request, offer)).await;
             };
             let copy = if is_suspect {
@@ -126,7 +124,7 @@ impl Upstream {
             } else {
                 None
             };
-            let mut error = match self.send_on(sender, request).await {
+            let mut error = match self.send_on(line, request).await {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
             };
@@ -154,9 +152,9 @@ impl Upstream {
 
     async fn send_fresh(&self, request: Request<Body>, offer: Offer) -> Result<Response<Body>, SendError> {
         match self.dialler.dial(offer).await {
-            Ok(Wire::Http1(sender)) => self.send_on(sender, request).await,
+            Ok(Fresh::Http1(line)) => self.send_on(line, request).await,
             // The service has learnt it since.
-            Ok(Wire::Http2(dialled)) => {
+            Ok(Fresh::Http2(dialled)) => {
                 self.chose_http1.set(false);
                 match self.lane.adopt(dialled) {
                     Ok(seat) => self.send_seated(seat, request).await,
@@ -167,56 +165,21 @@ impl Upstream {
         }
     }
 
-    /// Hands a request to a connection at once, whenever its answer is awaited.
-    fn send_on(
-        &self,
-        mut sender: http1::SendRequest<Body>,
-        mut request: Request<Body>,
-    ) -> impl Future<Output = Result<Response<Body>, SendError>> {
+    async fn send_on(&self, line: LineRef, mut request: Request<Body>) -> Result<Response<Body>, SendError> {
         form::http1(&mut request);
-        let progress = request.body().progress();
-        let answer = sender.try_send_request(request);
-        async move {
-            match answer.await {
-                Ok(response) => {
-                    let mut lease = self.pool.lease(sender, progress);
-                    let (mut head, incoming) = response.into_parts();
-                    // The version is each hop's own; a service of HTTP/1.0 must not make this hop one.
-                    head.version = Version::HTTP_11;
-                    if incoming.is_end_stream() {
-                        lease.finish();
-                        return Ok(Response::from_parts(head, Body::Empty));
-                    }
-                    Ok(Response::from_parts(head, Body::Leased(incoming, lease)))
-                }
-                Err(mut error) => match error.take_message() {
-                    Some(request) => Err(SendError::not_executed(
-                        SendErrorKind::Broken,
-                        describe(error.error()),
-                    )
-                    .with_request(request)),
-                    None => Err(SendError::from_hyper(error.error())),
-                },
-            }
-        }
+        exchange::ask(line, request).await?.response(Some(&self.pool))
     }
 
     /// Sends a request that may switch protocols, on a connection of its own.
     pub async fn send_upgrade(
         &self,
         mut request: Request<Body>,
-    ) -> Result<(Response<Body>, OnUpgrade), SendError> {
+    ) -> Result<(Response<Body>, Option<Switched>), SendError> {
         form::http1(&mut request);
-        let mut sender = match self.dialler.dial_upgradable().await {
-            Ok(sender) => sender,
-            Err(error) => return Err(error.with_request(request)),
-        };
-        let mut response = sender
-            .send_request(request)
-            .await
-            .map_err(|error| SendError::from_hyper(&error))?;
-        let on_upgrade = hyper::upgrade::on(&mut response);
-        Ok((response.map(Body::Incoming), on_upgrade))
+        match self.dialler.dial_upgradable().await {
+            Ok(line) => exchange::ask(line, request).await?.switch(),
+            Err(error) => Err(error.with_request(request)),
+        }
     }
 
     // === HTTP/2: connections that requests share ===
@@ -247,7 +210,7 @@ impl Upstream {
                 *is_suspect = seat.is_suspect;
                 self.send_seated(seat, request).await
             }
-            Ok(Way::Fresh(sender)) => self.send_on(sender, request).await,
+            Ok(Way::Fresh(line)) => self.send_on(line, request).await,
             Ok(Way::Http1) => Box::pin(self.send_fresh(request, offer)).await,
             Err(error) => Err(error.with_request(request)),
         }
@@ -265,10 +228,10 @@ impl Upstream {
                 Limit::UpstreamStreams.hit();
             }
             match self.dialler.dial(offer).await? {
-                Wire::Http2(dialled) => self.lane.adopt(dialled).map(Way::Seat),
-                Wire::Http1(sender) => {
+                Fresh::Http2(dialled) => self.lane.adopt(dialled).map(Way::Seat),
+                Fresh::Http1(line) => {
                     self.chose_http1.set(true);
-                    Ok(Way::Fresh(sender))
+                    Ok(Way::Fresh(line))
                 }
             }
         };

@@ -5,11 +5,10 @@ mod context_free;
 use std::{pin::pin, rc::Rc, sync::Arc};
 
 use cheops_glue::Carrier;
-use cheops_net::{Body, Connection, Expired, SendError};
+use cheops_net::{Body, Connection, Expired, Received, SendError};
 use cheops_scope::{ParseLimits, Scope, read};
 use cheops_types::{Code, Limit, Outcome, PlanKind, Problem, ServiceName, VerbClass, headers};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, request};
-use hyper::body::Incoming;
 
 use crate::{
     Counted, Role, Tag, WorldView, answer, carry,
@@ -30,7 +29,7 @@ pub(crate) fn handle(
     core: &Rc<Core>,
     connection: &Connection<Arc<Tag>>,
     name: &ServiceName,
-    request: Request<Incoming>,
+    request: Request<Received>,
 ) -> impl Future<Output = Response<Body>> {
     let (mut head, incoming) = request.into_parts();
     let facts = Facts::of(&head.headers);
@@ -173,7 +172,7 @@ async fn planned(
     service: &Rc<Service>,
     head: request::Parts,
     facts: Facts,
-    incoming: Incoming,
+    incoming: Received,
     flow: Flow,
 ) -> Response<Body> {
     let (mut job, wish) = match job(core, connection, service, head, facts, &incoming, flow) {
@@ -201,7 +200,7 @@ fn explained(
     service: &Rc<Service>,
     mut head: request::Parts,
     facts: Facts,
-    incoming: &Incoming,
+    incoming: &Received,
 ) -> Response<Body> {
     let is_asked = |value: &HeaderValue| value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"plan");
     if !head.headers.get(headers::EXPLAIN).is_some_and(is_asked) {
@@ -238,10 +237,10 @@ fn job(
     service: &Rc<Service>,
     mut head: request::Parts,
     facts: Facts,
-    incoming: &Incoming,
+    incoming: &Received,
     flow: Flow,
 ) -> Result<(Job, Option<Wish>), Problem> {
-    let wish = Wish::take(&mut head, facts, incoming);
+    let wish = Wish::take(&head, facts, incoming, connection);
     head::prepare(&mut head, facts, service, sender(connection))?;
     let caller = match (connection.tag.role, &flow) {
         (Role::Internal, _) | (Role::Shared, Flow::Joins(_)) => Party::Service,
@@ -263,11 +262,11 @@ fn plain(
     service: &Service,
     mut head: request::Parts,
     facts: Facts,
-    incoming: Incoming,
+    incoming: Received,
     question: Option<Box<Question>>,
 ) -> impl Future<Output = Response<Body>> {
     core.counters.add(Counted::Plain);
-    let wish = Wish::take(&mut head, facts, &incoming);
+    let wish = Wish::take(&head, facts, &incoming, connection);
     async move {
         if let Err(problem) = head::prepare(&mut head, facts, service, sender(connection)) {
             return core.refuse(&problem);

@@ -4,12 +4,11 @@ mod replication;
 
 use std::{rc::Rc, sync::Arc};
 
-use cheops_net::{Body, Connection};
+use cheops_net::{Body, Connection, Received};
 use cheops_plan::Plan;
 use cheops_scope::{ParseLimits, read};
 use cheops_types::{Code, Problem, Pulse, SiteName, headers};
 use http::{HeaderValue, Request, Response, header::CONTENT_TYPE, request};
-use hyper::body::Incoming;
 
 use crate::{
     Counted, Tag, carry,
@@ -27,7 +26,7 @@ use crate::{
 pub(crate) async fn handle(
     core: &Rc<Core>,
     connection: &Connection<Arc<Tag>>,
-    request: Request<Incoming>,
+    request: Request<Received>,
 ) -> Response<Body> {
     let Some(peer) = &connection.peer else {
         let detail = "the peer port wants a certificate of the mesh that names a site";
@@ -55,7 +54,7 @@ pub(crate) async fn handle(
     };
     core.counters.add(Counted::FromPeers);
     let (head, incoming) = request.into_parts();
-    match admit(core, peer, head, &incoming) {
+    match admit(core, connection, peer, head, &incoming) {
         Ok((job, plan, None)) => execute(job, &plan, Body::from(incoming)).await,
         Ok((job, plan, Some(wish))) => tunnel::scoped(job, plan, wish, connection.hold()).await,
         Err(problem) => core.refuse(&problem),
@@ -79,9 +78,10 @@ fn heartbeat(core: &Core) -> Response<Body> {
 /// and its scope goes on with it.
 fn admit(
     core: &Rc<Core>,
+    connection: &Connection<Arc<Tag>>,
     peer: &SiteName,
     mut head: request::Parts,
-    incoming: &Incoming,
+    incoming: &Received,
 ) -> Result<(Job, Plan, Option<Wish>), Problem> {
     let service = find_service(core, peer, &head)?;
     facts::check_path(&Asking::of(core, &service.name, &head, Party::Peer))
@@ -97,7 +97,7 @@ fn admit(
     };
     let remainder = remainder::read(&head).map_err(|problem| problem.at(&core.world.site))?;
     let facts = Facts::of(&head.headers);
-    let wish = Wish::take(&mut head, facts, incoming);
+    let wish = Wish::take(&head, facts, incoming, connection);
     let sender = Sender::Peer {
         site: peer,
         is_believed: !core.world.unbelieved.contains(peer),

@@ -2,10 +2,10 @@
 
 use std::{cell::RefCell, convert::Infallible, rc::Rc, sync::Arc};
 
-use cheops_net::{Body, Clock, Connection, Handler};
+use cheops_net::{Body, Clock, Connection, Handler, Received};
 use cheops_types::headers;
 use http::{Method, Request, Response, Version};
-use hyper::body::{Body as _, Incoming};
+use http_body::Body as _;
 
 use crate::{Role, Shared, Tag, answer, client_port, core::Core, peer_port};
 
@@ -44,7 +44,7 @@ impl Handler for Proxy {
     async fn handle(
         self: Rc<Self>,
         connection: Rc<Connection<Arc<Tag>>>,
-        request: Request<Incoming>,
+        request: Request<Received>,
     ) -> Result<Response<Body>, Infallible> {
         let core = self.core();
         let is_head = request.method() == Method::HEAD;
@@ -57,7 +57,6 @@ impl Handler for Proxy {
             (_, Some(service)) => client_port::handle(&core, &connection, service, request).await,
             (_, None) => unreachable!("a client port has a service"),
         };
-        connection.answered();
         if is_head {
             answer::drop_body(&mut response);
         } else if is_endless && response.body().size_hint().exact().is_none() {
@@ -71,7 +70,7 @@ impl Handler for Proxy {
 }
 
 /// Whether the glue says that the answer does not end by itself.
-fn is_endless(core: &Core, tag: &Tag, request: &Request<Incoming>) -> bool {
+fn is_endless(core: &Core, tag: &Tag, request: &Request<Received>) -> bool {
     let named = || request.headers().get(headers::PEER_SERVICE)?.to_str().ok();
     let service = tag.service.as_deref().or_else(named);
     let (profile, uri) = (&core.world.profile, request.uri());
@@ -105,7 +104,7 @@ mod tests {
 
     /// The size of the state that `handle` makes for each request.
     fn state_bytes<F: Future>(
-        _: impl FnOnce(Rc<Proxy>, Rc<Connection<Arc<Tag>>>, Request<Incoming>) -> F,
+        _: impl FnOnce(Rc<Proxy>, Rc<Connection<Arc<Tag>>>, Request<Received>) -> F,
     ) -> usize {
         size_of::<F>()
     }

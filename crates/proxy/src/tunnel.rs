@@ -1,6 +1,6 @@
 //! Requests that switch protocols: after the switch, bytes go both ways until one side ends.
 
-use cheops_net::{Body, Hold, SendError};
+use cheops_net::{Body, Connection, Hold, OnSwitch, Received, SendError, Switched};
 use cheops_plan::Plan;
 use cheops_types::{Code, Health, Outcome, Problem, SiteName, Visit, headers::RECEIPT};
 use http::{
@@ -8,11 +8,7 @@ use http::{
     header::{CONNECTION, UPGRADE},
     request,
 };
-use hyper::{
-    body::{Body as _, Incoming},
-    upgrade::OnUpgrade,
-};
-use hyper_util::rt::TokioIo;
+use http_body::Body as _;
 
 use crate::{
     Counted,
@@ -28,13 +24,18 @@ use crate::{
 /// What a client asked to switch to, taken off its request before the head is cleaned.
 pub(crate) struct Wish {
     protocol: HeaderValue,
-    client: OnUpgrade,
+    client: OnSwitch,
 }
 
 impl Wish {
     /// None for a request with a body, which is answered as an ordinary one, and for one that names `h2c` or
     /// another HTTP, alone or among others: that is offered by the way, and would carry requests past this agent.
-    pub(crate) fn take(head: &mut request::Parts, facts: Facts, body: &Incoming) -> Option<Self> {
+    pub(crate) fn take<T>(
+        head: &request::Parts,
+        facts: Facts,
+        body: &Received,
+        connection: &Connection<T>,
+    ) -> Option<Self> {
         if !head::wants_upgrade(head, facts) || !body.is_end_stream() {
             return None;
         }
@@ -44,8 +45,10 @@ impl Wish {
         if protocols.next().is_some() || names_http(&protocol) {
             return None;
         }
-        let client = head.extensions.remove::<OnUpgrade>()?;
-        Some(Self { protocol, client })
+        Some(Self {
+            protocol,
+            client: connection.on_switch(),
+        })
     }
 
     /// Puts the wish on a cleaned head again.
@@ -56,7 +59,13 @@ impl Wish {
     }
 
     /// Answers the client; if the other side switched, joins both from then on.
-    fn join(self, core: &Core, mut response: Response<Body>, other: OnUpgrade, hold: Hold) -> Response<Body> {
+    fn join(
+        self,
+        core: &Core,
+        mut response: Response<Body>,
+        other: Option<Switched>,
+        hold: Hold,
+    ) -> Response<Body> {
         let switched = response.headers().get(UPGRADE).cloned();
         head::clean_response(response.headers_mut());
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
@@ -72,10 +81,9 @@ impl Wish {
         *response.body_mut() = Body::Empty;
         let client = self.client;
         tokio::task::spawn_local(hold.run(async move {
-            let (Ok(client), Ok(other)) = tokio::join!(client, other) else {
+            let (Some(mut client), Some(mut other)) = (client.switched().await, other) else {
                 return;
             };
-            let (mut client, mut other) = (TokioIo::new(client), TokioIo::new(other));
             // Either end may break off; there is nobody left to tell.
             let _ = tokio::io::copy_bidirectional(&mut client, &mut other).await;
         }));
@@ -161,7 +169,7 @@ pub(crate) async fn scoped(job: Job, mut plan: Plan, wish: Wish, hold: Hold) -> 
     finish(&job, kind, done)
 }
 
-async fn attempt(job: &Job, site: &SiteName, wish: &Wish) -> Result<(Attempt, OnUpgrade), Attempt> {
+async fn attempt(job: &Job, site: &SiteName, wish: &Wish) -> Result<(Attempt, Option<Switched>), Attempt> {
     let mut head = head::copy(&job.head);
     map_head(job, site, &mut head).map_err(|problem| Attempt::failed(site, Outcome::NotExecuted, problem))?;
     if site == job.here() {

@@ -298,4 +298,13 @@ mod tests {
         let most = streams.iter().map(|stream| read(stream).0.len()).max();
         assert!(most > Some(2), "{most:?}");
     }
+
+    #[test]
+    fn streams_are_read_as_hyper_reads_them() {
+        let mut composer = Composer::new(7, &[]);
+        let read = (0..5000)
+            .filter(|_| crate::targets::http1::check_requests(&composer.stream()))
+            .count();
+        assert!((1000..4900).contains(&read), "{read}");
+    }
 }

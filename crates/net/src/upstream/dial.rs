@@ -3,7 +3,7 @@
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 use cheops_types::Limit;
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -11,9 +11,11 @@ use tokio_rustls::TlsConnector;
 
 use super::{UpstreamOptions, UpstreamTarget};
 use crate::{
-    Body, Clock, LocalExecutor, SendError, SendErrorKind, files,
+    Clock, LocalExecutor, SendError, SendErrorKind, files,
     heard::{Greeting, Heard},
+    http1::HeadLimits,
     lane::Dialled,
+    line::{Line, LineRef},
     send_error::describe,
     stream::{self, Stream},
 };
@@ -21,6 +23,9 @@ use crate::{
 /// How often, and for how long, an HTTP/2 connection to a service is asked for a sign of life while
 /// requests wait on it.
 const PING: Duration = Duration::from_secs(10);
+
+/// No shorter bound of an answer's head is kept.
+const HEAD_MAX_MIN_BYTES: usize = 64 * 1024;
 
 /// The largest window that HTTP/2 has.
 const WINDOW_MAX_BYTES: u32 = (1 << 31) - 1;
@@ -35,8 +40,8 @@ pub(super) enum Offer {
 }
 
 /// A fresh connection.
-pub(super) enum Wire {
-    Http1(http1::SendRequest<Body>),
+pub(super) enum Fresh {
+    Http1(LineRef),
     Http2(Dialled),
 }
 
@@ -91,27 +96,23 @@ impl Dialler {
         }
     }
 
-    pub(super) async fn dial(&self, offer: Offer) -> Result<Wire, SendError> {
+    pub(super) async fn dial(&self, offer: Offer) -> Result<Fresh, SendError> {
         self.in_time(async {
             let (stream, speaks_http2) = self.connect(offer).await?;
             if speaks_http2 {
-                self.greet(stream).await.map(Wire::Http2)
+                self.greet(stream).await.map(Fresh::Http2)
             } else {
-                let (sender, connection) = self.http1().handshake(TokioIo::new(stream)).await?;
-                tokio::task::spawn_local(connection);
-                Ok(Wire::Http1(sender))
+                Ok(Fresh::Http1(self.line(stream)))
             }
         })
         .await
     }
 
     /// A connection of HTTP/1.1 that may switch to another protocol.
-    pub(super) async fn dial_upgradable(&self) -> Result<http1::SendRequest<Body>, SendError> {
+    pub(super) async fn dial_upgradable(&self) -> Result<LineRef, SendError> {
         self.in_time(async {
             let (stream, _) = self.connect(Offer::Http1).await?;
-            let (sender, connection) = self.http1().handshake(TokioIo::new(stream)).await?;
-            tokio::task::spawn_local(connection.with_upgrades());
-            Ok(sender)
+            Ok(self.line(stream))
         })
         .await
     }
@@ -149,11 +150,15 @@ impl Dialler {
             Offer::Http2 => true,
             Offer::Either => stream.get_ref().1.alpn_protocol() == Some(b"h2"),
         };
-        Ok((Stream::Tls(Box::new(stream)), speaks_http2))
+        Ok((Stream::Tls(Box::new(stream.into())), speaks_http2))
     }
 
-    fn http1(&self) -> http1::Builder {
-        crate::http1::client(self.options.head_fields_max, self.options.head_max_bytes)
+    fn line(&self, stream: Stream) -> LineRef {
+        let limits = HeadLimits {
+            bytes_max: self.options.head_max_bytes.max(HEAD_MAX_MIN_BYTES),
+            fields_max: self.options.head_fields_max,
+        };
+        Line::open(stream, limits)
     }
 
     /// Begins HTTP/2 and waits for the service's own beginning: that tells how many requests it takes at

@@ -20,19 +20,6 @@ pub(super) fn http1(request: &mut Request<Body>) {
             request.headers_mut().insert(header::HOST, host);
         }
     }
-    announce_body(request);
-}
-
-/// hyper sends no body of unknown length with a GET or HEAD unless the head announces it.
-fn announce_body(request: &mut Request<Body>) {
-    if matches!(*request.method(), Method::GET | Method::HEAD)
-        && !request.body().is_end_stream()
-        && request.body().size_hint().exact().is_none()
-    {
-        request
-            .headers_mut()
-            .insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-    }
 }
 
 /// HTTP/2 wants scheme and authority; the `Host` header gives the authority where there is one.

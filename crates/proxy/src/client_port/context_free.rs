@@ -5,11 +5,10 @@ mod site_owned;
 use std::{rc::Rc, sync::Arc};
 
 use cheops_glue::{ByCredential, ContextFree};
-use cheops_net::{Body, Connection};
+use cheops_net::{Body, Connection, Received};
 use cheops_plan::{Party, Plan, Silent};
 use cheops_types::{Code, Outcome, Problem, SiteName, Visit, headers};
 use http::{Response, header::ACCEPT_ENCODING, request};
-use hyper::body::Incoming;
 
 use crate::{
     Counted, Role, Tag,
@@ -33,7 +32,7 @@ pub(super) async fn handle(
     service: &Rc<Service>,
     mut head: request::Parts,
     facts: Facts,
-    incoming: Incoming,
+    incoming: Received,
     rule: &ContextFree,
 ) -> Response<Body> {
     super::strip_users_keys(core, connection.tag.role, &mut head.headers, facts);

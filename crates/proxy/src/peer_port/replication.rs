@@ -3,7 +3,7 @@
 use std::{pin::pin, sync::Arc};
 
 use bytes::Bytes;
-use cheops_net::Body;
+use cheops_net::{Body, Received};
 use cheops_ports::Coordinator;
 use cheops_types::{Code, Limit, Problem, SiteName, headers};
 use http::{
@@ -12,7 +12,6 @@ use http::{
 };
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 
 use crate::{core::Core, memory::MessageLease, operation, pieces::Pieces};
 
@@ -20,8 +19,8 @@ use crate::{core::Core, memory::MessageLease, operation, pieces::Pieces};
 pub(super) async fn handle(
     core: &Core,
     peer: &SiteName,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, Request<Incoming>> {
+    request: Request<Received>,
+) -> Result<Response<Body>, Request<Received>> {
     let path = request.uri().path();
     let answer = if let Some(what) = path.strip_prefix(headers::PEER_REPLICATION_PATH) {
         let what = what.to_owned();
@@ -46,7 +45,7 @@ async fn receive(
     coordinator: &Arc<dyn Coordinator>,
     peer: &SiteName,
     what: &str,
-    request: Request<Incoming>,
+    request: Request<Received>,
 ) -> Result<Response<Body>, Problem> {
     if request.method() != Method::POST {
         let detail = format!("site `{peer}` must POST what it sends to replication");

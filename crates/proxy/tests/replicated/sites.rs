@@ -138,6 +138,7 @@ fn begin(
     let options = CoreOptions {
         name: format!("site-{name}"),
         drain_timeout_ms: 1000,
+        unix_s: || 0,
     };
     let for_core = shared.clone();
     let core = spawn_core(options, move |clock| Proxy::new(for_core, clock)).unwrap();

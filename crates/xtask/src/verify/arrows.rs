@@ -36,7 +36,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("example", &[]),
     ("relay", &[]),
     ("sim", &["types", "glue", "replica"]),
-    ("fuzzing", &["types", "scope", "glue", "proxy", "store", "node"]),
+    (
+        "fuzzing",
+        &["types", "scope", "glue", "net", "proxy", "store", "node"],
+    ),
     ("xtask", &["types", "relay", "net", "mesh", "replica"]),
 ];
 

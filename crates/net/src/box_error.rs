@@ -1,0 +1,3 @@
+//! Any error of a body.
+
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

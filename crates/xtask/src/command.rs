@@ -10,9 +10,16 @@ use anyhow::{Context, Result, bail};
 
 use crate::repo::Repo;
 
-/// The cargo that runs this program, so that toolchain overrides hold for what it starts.
+/// The cargo that runs this program, so that toolchain overrides hold for what it starts. What it told this program of
+/// itself does not: build scripts look at it, and would have half of the workspace built once more.
 pub(crate) fn cargo(dir: &Path) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let is_told = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(is_told) {
+            command.env_remove(name);
+        }
+    }
     command.current_dir(dir);
     command
 }

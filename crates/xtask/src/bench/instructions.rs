@@ -40,21 +40,21 @@ const CASES: [Case; 3] = [
         method: "GET",
         headers: &[],
         body: "",
-        max: 33_000,
+        max: 27_900,
     },
     Case {
         name: "plain write",
         method: "PUT",
         headers: &[],
         body: PLAIN_BODY,
-        max: 40_000,
+        max: 28_600,
     },
     Case {
         name: "local with a scope",
         method: "GET",
         headers: &[("X-Scope", "bench")],
         body: "",
-        max: 56_000,
+        max: 45_700,
     },
 ];
 

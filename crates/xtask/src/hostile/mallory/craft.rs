@@ -21,7 +21,7 @@ use serde_json::json;
 use super::Mallory;
 use crate::hostile::{client, stage::Stage};
 
-const WIRE_VERSION: u8 = 3;
+const WIRE_VERSION: u8 = 4;
 const CONTEXT: &str = "cheops operation 1";
 /// The life of the hostile site's store, as it says.
 pub(super) const INCARNATION: u64 = 7;

@@ -190,10 +190,10 @@ pub(super) fn digits(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Whether `chunked` is the coding that was applied last.
+/// Whether `chunked` is the coding that was applied last. What is no text names no coding: others may see none there.
 pub(super) fn ends_chunked(value: &HeaderValue) -> bool {
-    let last = value.as_bytes().rsplit(|byte| *byte == b',').next();
-    last.is_some_and(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"chunked"))
+    let last = value.to_str().ok().and_then(|text| text.rsplit(',').next());
+    last.is_some_and(|coding| coding.trim().eq_ignore_ascii_case("chunked"))
 }
 
 pub(super) fn lists(value: &HeaderValue, word: &str) -> bool {
@@ -264,6 +264,13 @@ mod tests {
         for bad in ["", "+1", "-1", " 1", "1 ", "1,1", "0x1", "18446744073709551616"] {
             assert_eq!(digits(bad.as_bytes()), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn codings_are_text() {
+        let ends = |value: &'static [u8]| ends_chunked(&HeaderValue::from_bytes(value).unwrap());
+        assert!(ends(b"chunked") && ends(b"gzip,\t Chunked "));
+        assert!(!ends(b"chunked, gzip") && !ends(b"") && !ends(b"\xff,chunked"));
     }
 
     #[test]

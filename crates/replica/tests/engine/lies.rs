@@ -124,24 +124,30 @@ fn what_has_the_token_of_a_create_does_not_take_its_place() {
 
 /// `c` dismisses conflicts about the next writes of `a`, which nobody has written yet. Then two of these lose.
 fn loses_what_was_dismissed_before(is_word_kept: bool) {
-    let mut lab = Lab::created(&["a", "b", "c"]);
-    for seq in [2, 3] {
+    let mut lab = Lab::created(&["a", "b", "c", "d"]);
+    let lies = [2, 3].map(|seq| {
         let loser = id("a", seq);
-        let lie = written(&mut lab, seq - 1, |op| op.verb = Verb::Dismiss { loser });
+        written(&mut lab, seq - 1, |op| op.verb = Verb::Dismiss { loser })
+    });
+    // From now on nothing is heard of these two: what `d` has not confirmed stays in the log.
+    for silent in ["c", "d"] {
+        lab.sites.get_mut(silent).unwrap().1 = None;
+        lab.away.insert(silent);
+    }
+    for lie in lies {
         for at in ["a", "b"] {
             let asked = lab.step(at, Event::Message(lie.clone()));
             lab.settle_at(at, asked);
         }
     }
-    // From now on nothing is heard of it.
-    lab.sites.get_mut("c").unwrap().1 = None;
-    lab.away.insert("c");
     if !is_word_kept {
         lab.tuning.log_max_bytes = 0;
         lab.wait(2);
         assert_eq!(lab.set("a").log().count() + lab.set("b").log().count(), 0);
         lab.tuning.log_max_bytes = u64::MAX;
     }
+    let is_remembered = |at| lab.set(at).dismissed().count() == 2;
+    assert_eq!(["a", "b"].map(is_remembered), [is_word_kept; 2]);
     for seq in [2, 3] {
         let (x, y) = (lab.replace(), lab.replace());
         let from_a = lab.write("a", x);

@@ -3,11 +3,13 @@
 use std::{
     rc::Rc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
+use cheops_types::Limit;
 use http_body::{Frame, SizeHint};
-use tokio::task::JoinHandle;
+use tokio::{task::JoinHandle, time::timeout};
 
 use crate::{
     BoxError,
@@ -56,8 +58,9 @@ impl AnswerBody {
     /// The answer has come to its end. A request that has not goes on to be sent, but its connection is not used again.
     pub(crate) fn finish(&mut self) {
         let Some(line) = self.line.take() else { return };
-        if self.sending.take().is_none()
-            && let Some(pool) = self.pool.take()
+        if let Some(sending) = self.sending.take() {
+            tokio::task::spawn_local(look_after(line, sending));
+        } else if let Some(pool) = self.pool.take()
             && line.borrow_mut().rest()
         {
             pool.put(line);
@@ -128,5 +131,22 @@ impl AnswerBody {
 impl Drop for AnswerBody {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// Ends what is left of a request when the service takes nothing of it any more, or the client sends nothing: nobody waits for
+/// it, and it would keep both connections.
+async fn look_after(line: LineRef, mut sending: JoinHandle<()>) {
+    let stall = Duration::from_millis(line.borrow().request_stall_ms);
+    loop {
+        line.borrow_mut().wire.has_written = false;
+        if timeout(stall, &mut sending).await.is_ok() {
+            return;
+        }
+        if !line.borrow().wire.has_written {
+            Limit::RequestStall.hit();
+            sending.abort();
+            return;
+        }
     }
 }

@@ -13,6 +13,8 @@ use crate::{http1::HeadLimits, stream::Stream, wire::Wire};
 pub(crate) struct Line {
     pub(crate) wire: Wire<Stream>,
     pub(crate) limits: HeadLimits,
+    /// How long what is left of a request may stand still once its answer has ended.
+    pub(crate) request_stall_ms: u64,
     /// The rest of a request could not be sent, so that nothing else may follow on the connection.
     pub(crate) is_broken: bool,
     /// Who reads the answer while somebody else sends the rest of the request.
@@ -23,10 +25,11 @@ pub(crate) struct Line {
 pub(crate) type LineRef = Rc<RefCell<Line>>;
 
 impl Line {
-    pub(crate) fn open(stream: Stream, limits: HeadLimits) -> LineRef {
+    pub(crate) fn open(stream: Stream, limits: HeadLimits, request_stall_ms: u64) -> LineRef {
         Rc::new(RefCell::new(Self {
             wire: Wire::new(stream),
             limits,
+            request_stall_ms,
             is_broken: false,
             reader: None,
         }))

@@ -37,6 +37,7 @@ pub struct PeerOptions {
     pub window_bytes: u32,
     pub head_max_bytes: usize,
     pub head_fields_max: usize,
+    pub request_stall_ms: u64,
 }
 
 impl From<&Limits> for PeerOptions {
@@ -51,6 +52,7 @@ impl From<&Limits> for PeerOptions {
             window_bytes: limits.peer_window_bytes,
             head_max_bytes: limits.head_max_bytes,
             head_fields_max: limits.head_fields_max,
+            request_stall_ms: limits.request_stall_ms,
         }
     }
 }
@@ -167,7 +169,11 @@ impl PeerLink {
             bytes_max: self.options.head_max_bytes,
             fields_max: self.options.head_fields_max,
         };
-        let line = Line::open(Stream::Tls(Box::new(stream.into())), limits);
+        let line = Line::open(
+            Stream::Tls(Box::new(stream.into())),
+            limits,
+            self.options.request_stall_ms,
+        );
         exchange::ask(line, request).await?.switch()
     }
 

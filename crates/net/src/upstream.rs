@@ -54,6 +54,7 @@ pub struct UpstreamOptions {
     pub connect_timeout_ms: u64,
     pub head_fields_max: usize,
     pub head_max_bytes: usize,
+    pub request_stall_ms: u64,
     /// Requests under way on one HTTP/2 connection.
     pub streams_max: usize,
     /// What one HTTP/2 body may have under way.
@@ -67,6 +68,7 @@ impl From<&Limits> for UpstreamOptions {
             connect_timeout_ms: limits.upstream_connect_timeout_ms,
             head_fields_max: limits.head_fields_max,
             head_max_bytes: limits.head_max_bytes,
+            request_stall_ms: limits.request_stall_ms,
             streams_max: limits.upstream_streams_max,
             stream_window_bytes: limits.upstream_stream_window_bytes,
         }

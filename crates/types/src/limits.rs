@@ -63,6 +63,8 @@ limits! {
     heads_max_bytes / Heads: usize = 32 * 1024 * 1024, "the connection is closed";
     /// Open files that are kept for the admin socket, the peer port and the store.
     files_reserved / FilesReserved: u64 = 64, "new connections wait in the kernel's queue; 502 upstream_unreachable";
+    /// Longest time in which nothing moves of a request whose answer has ended before it.
+    request_stall_ms / RequestStall: u64 = 60_000, "the connection to the service is closed, and what is left of the request is not sent";
     /// Longest time in which a client takes nothing of an answer that lies ready for it.
     answer_stall_ms / AnswerStall: u64 = 60_000, "the connection is closed; over HTTP/2 the answer ends";
     /// Slowest rate at which a client takes an answer, over `answer_stall_ms`.

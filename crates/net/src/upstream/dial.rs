@@ -158,7 +158,7 @@ impl Dialler {
             bytes_max: self.options.head_max_bytes.max(HEAD_MAX_MIN_BYTES),
             fields_max: self.options.head_fields_max,
         };
-        Line::open(stream, limits)
+        Line::open(stream, limits, self.options.request_stall_ms)
     }
 
     /// Begins HTTP/2 and waits for the service's own beginning: that tells how many requests it takes at

@@ -26,6 +26,10 @@ struct Service {
 
 impl Service {
     async fn start() -> Self {
+        Self::with(&Limits::default()).await
+    }
+
+    async fn with(limits: &Limits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let target = UpstreamTarget {
             host: "127.0.0.1".to_owned(),
@@ -33,7 +37,7 @@ impl Service {
             tls: None,
             http: UpstreamHttp::Auto,
         };
-        let upstream = Upstream::new(target, UpstreamOptions::from(&Limits::default()), Clock::new());
+        let upstream = Upstream::new(target, UpstreamOptions::from(limits), Clock::new());
         Self { listener, upstream }
     }
 
@@ -150,22 +154,21 @@ fn a_connection_is_not_used_again_when_it_may_not_be() {
 fn a_connection_that_was_closed_meanwhile_is_not_used() {
     on_a_core(async {
         let service = Service::start().await;
-        let serve = async {
-            for _ in 0..3 {
+        for _ in 0..3 {
+            let serve = async {
                 let mut connection = service.accept().await;
                 read_until(&mut connection, END).await;
                 write(&mut connection, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab").await;
-            }
-        };
-        let ask = async {
-            for _ in 0..3 {
-                let answer = service.upstream.send(request("POST", Body::Empty)).await.unwrap();
-                assert_eq!(text(answer).await.unwrap(), "ab");
-                // The other side's close arrives.
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            }
-        };
-        tokio::join!(serve, ask);
+            };
+            let ask = service.upstream.send(request("POST", Body::Empty));
+            let ((), answer) = tokio::join!(serve, ask);
+            assert_eq!(text(answer.unwrap()).await.unwrap(), "ab");
+            // The service has closed it. What comes later than that shows that the core was told of it.
+            let later = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = later.local_addr().unwrap();
+            let (accepted, connected) = tokio::join!(later.accept(), tokio::net::TcpStream::connect(address));
+            drop((accepted.unwrap(), connected.unwrap()));
+        }
     });
 }
 
@@ -280,6 +283,39 @@ fn a_service_may_refuse_a_request_before_it_has_read_it() {
             assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE);
         };
         tokio::join!(serve, ask);
+    });
+}
+
+/// Nothing of either side moves any more: the rest must not keep both connections for ever.
+#[test]
+fn what_is_left_of_a_request_that_was_answered_ends_where_nothing_takes_it() {
+    on_a_core(async {
+        let stall = std::time::Duration::from_millis(300);
+        let limits = Limits {
+            request_stall_ms: stall.as_millis() as u64,
+            ..Limits::default()
+        };
+        let service = Service::with(&limits).await;
+        let (sender, body) = piecewise();
+        sender.send(Ok(piece("one"))).unwrap();
+        let (mut connection, answer) = tokio::join!(
+            async {
+                let mut connection = service.accept().await;
+                read_until(&mut connection, "one\r\n").await;
+                write(&mut connection, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab").await;
+                connection
+            },
+            service.upstream.send(request("POST", body)),
+        );
+        assert_eq!(text(answer.unwrap()).await.unwrap(), "ab");
+        // As long as it moves it goes on.
+        let start = std::time::Instant::now();
+        while start.elapsed() < 3 * stall {
+            sender.send(Ok(piece("two"))).unwrap();
+            read_until(&mut connection, "two\r\n").await;
+        }
+        sender.closed().await;
+        assert_eq!(read_rest(&mut connection).await, "");
     });
 }
 

@@ -253,8 +253,9 @@ fn a_drain_ends_what_waits_and_lets_the_rest_end() {
         write(&mut idle, "GET / HTTP/1.1\r\n\r\n").await;
         read_until(&mut idle, "\r\n\r\n").await;
         let mut busy = server.connect().await;
-        write(&mut busy, "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n").await;
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        let head = "POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
+        write(&mut busy, head).await;
+        read_until(&mut busy, "HTTP/1.1 100 Continue\r\n\r\n").await;
         server.core.send(Command::Unlisten { id: 1 });
         assert_eq!(read_rest(&mut idle).await, "");
         write(&mut busy, "one").await;

@@ -6,9 +6,9 @@
 use std::{
     cell::{Cell, RefCell},
     future::Future,
-    pin::Pin,
+    pin::{Pin, pin},
     rc::Rc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Waker, ready},
     time::{Duration, Instant},
 };
 
@@ -116,38 +116,21 @@ impl Clock {
         within_ms: u64,
         future: F,
     ) -> Result<F::Output, Expired> {
-        let mut deadline = self.deadline(within_ms);
-        let mut future = std::pin::pin!(future);
-        std::future::poll_fn(move |cx| {
-            if let Poll::Ready(output) = future.as_mut().poll(cx) {
-                return Poll::Ready(Ok(output));
-            }
-            Pin::new(&mut deadline).poll(cx).map(|()| Err(Expired))
-        })
-        .await
+        self.timeout_idle(within_ms, None, pin!(future)).await
     }
 
     /// Runs `future` until nothing happened for `within_ms`: neither it completed nor its body moved.
-    pub async fn timeout_idle<F: Future>(
+    pub fn timeout_idle<F: Future + Unpin>(
         self: &Rc<Self>,
         within_ms: u64,
         progress: Option<Progress>,
         future: F,
-    ) -> Result<F::Output, Expired> {
-        let Some(progress) = progress else {
-            return self.timeout(within_ms, future).await;
-        };
-        let mut future = std::pin::pin!(future);
-        let mut wait_ms = within_ms;
-        loop {
-            let result = self.timeout(wait_ms, future.as_mut()).await;
-            let still_ms = progress
-                .still_for()
-                .map_or(u64::MAX, |still| still.as_millis() as u64);
-            if result.is_ok() || still_ms >= within_ms {
-                return result;
-            }
-            wait_ms = within_ms - still_ms;
+    ) -> Within<F> {
+        Within {
+            deadline: self.deadline(within_ms),
+            within_ms,
+            progress,
+            future,
         }
     }
 
@@ -183,6 +166,35 @@ impl Clock {
             }
         }
         self.earliest_ms.set(earliest_ms);
+    }
+}
+
+/// A future with a time limit. One type, not an `async fn` in another: each of them would move what comes out once more, and
+/// every request passes here.
+pub struct Within<F> {
+    future: F,
+    deadline: Deadline,
+    within_ms: u64,
+    /// Of the body whose moves count.
+    progress: Option<Progress>,
+}
+
+impl<F: Future + Unpin> Future for Within<F> {
+    type Output = Result<F::Output, Expired>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Poll::Ready(output) = Pin::new(&mut self.future).poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        loop {
+            ready!(Pin::new(&mut self.deadline).poll(cx));
+            let still = self.progress.as_ref().and_then(Progress::still_for);
+            let still_ms = still.map_or(u64::MAX, |still| still.as_millis() as u64);
+            if still_ms >= self.within_ms {
+                return Poll::Ready(Err(Expired));
+            }
+            self.deadline = self.deadline.clock.deadline(self.within_ms - still_ms);
+        }
     }
 }
 
@@ -226,7 +238,10 @@ mod tests {
                 http_body_util::BodyExt::frame(&mut body).await.unwrap().unwrap();
                 std::future::pending::<()>().await;
             };
-            assert_eq!(clock.timeout_idle(100, progress, moving).await, Err(Expired));
+            assert_eq!(
+                clock.timeout_idle(100, progress, pin!(moving)).await,
+                Err(Expired)
+            );
             let took = start.elapsed();
             assert!(took >= Duration::from_millis(175), "{took:?}");
         });

@@ -19,6 +19,7 @@ use crate::{
     outbox::Outbox,
     serve::{Acceptor, Dates, http2_builder},
     share::Shares,
+    sparing::sparing,
     timer::CoarseTimer,
 };
 
@@ -92,7 +93,9 @@ pub fn spawn_core<H: Handler>(
             let clock = Clock::new();
             tokio::task::spawn_local(clock.clone().sweep());
             let handler = make(clock.clone());
-            run(handler, clock, receiver, drain_timeout_ms, Dates::new(unix_s)).await;
+            let running = run(handler, clock, receiver, drain_timeout_ms, Dates::new(unix_s));
+            // Not a task of its own: that would come after those whose requests have arrived meanwhile.
+            sparing(running).await;
         });
         // Blocking look-ups of names must not delay the end.
         runtime.shutdown_background();

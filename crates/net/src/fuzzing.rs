@@ -4,7 +4,7 @@
 use bytes::BytesMut;
 use http::{HeaderMap, Method};
 
-use crate::http1::{Decoded, Decoder, Framing, HeadLimits, read_answer, read_request};
+use crate::http1::{Decoded, Decoder, Framing, HeadLimits, Spans, read_answer, read_request};
 
 const LIMITS: HeadLimits = HeadLimits {
     bytes_max: 64 * 1024,
@@ -37,10 +37,12 @@ pub enum Stop {
 pub fn requests(input: &[u8], piece: usize) -> (Vec<Message>, Stop) {
     let mut reader = Reader::new(input, piece);
     let mut messages = Vec::new();
+    let mut spans = Spans::default();
     loop {
         let mut seen = 0;
         let head = loop {
-            match read_request(&mut reader.buf, &mut seen, LIMITS, &mut HeaderMap::new()) {
+            let (buf, spare) = (&mut reader.buf, &mut HeaderMap::new());
+            match read_request(buf, &mut seen, LIMITS, &mut spans, spare) {
                 Ok(Some(head)) => break head,
                 Ok(None) if reader.more() => {}
                 Ok(None) => return (messages, Stop::Waits),
@@ -69,8 +71,10 @@ pub fn requests(input: &[u8], piece: usize) -> (Vec<Message>, Stop) {
 pub fn answer(input: &[u8], piece: usize, method: &Method) -> Option<Message> {
     let mut reader = Reader::new(input, piece);
     let mut seen = 0;
+    let is_to_head = *method == Method::HEAD;
     let head = loop {
-        match read_answer(&mut reader.buf, &mut seen, LIMITS, &mut HeaderMap::new(), method) {
+        let (buf, spans, spare) = (&mut reader.buf, &mut Spans::default(), &mut HeaderMap::new());
+        match read_answer(buf, &mut seen, LIMITS, spans, spare, is_to_head) {
             Ok(Some(head)) => break head,
             Ok(None) if reader.more() => {}
             _ => return None,

@@ -12,11 +12,12 @@ mod date;
 mod decode;
 mod encode;
 mod head;
+mod known;
 mod request;
 
 pub(crate) use answer::{AnswerHead, Reason, read_answer};
 pub(crate) use date::DateLine;
 pub(crate) use decode::{Decoded, Decoder};
 pub(crate) use encode::{AnswerForm, Encoder, Length, Output, encode_answer, encode_request};
-pub(crate) use head::{Framing, HeadError, HeadLimits};
+pub(crate) use head::{Framing, HeadError, HeadLimits, Spans};
 pub(crate) use request::{RequestHead, read_request};

@@ -11,7 +11,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
-    Body, Client, Clock, LocalExecutor, MeshTls, SendError, SendErrorKind, Switched, TlsError, exchange,
+    Body, Client, Clock, LocalExecutor, MeshTls, SendError, SendErrorKind, Switched, TlsError,
+    exchange::Exchange,
     files,
     heard::{Greeting, Heard},
     http1::HeadLimits,
@@ -174,7 +175,7 @@ impl PeerLink {
             limits,
             self.options.request_stall_ms,
         );
-        exchange::ask(line, request).await?.switch()
+        Exchange::new(line, request).switch().await
     }
 
     /// Opens the short connection if there is none.

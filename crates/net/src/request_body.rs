@@ -93,9 +93,14 @@ pub struct RequestBody {
 
 impl RequestBody {
     pub(crate) fn new(inbound: &Rc<RefCell<Inbound>>) -> Self {
+        Self::of(inbound, inbound.borrow().number)
+    }
+
+    /// The body of the request with a number.
+    pub(crate) fn of(inbound: &Rc<RefCell<Inbound>>, number: u64) -> Self {
         Self {
             inbound: inbound.clone(),
-            number: inbound.borrow().number,
+            number,
         }
     }
 

@@ -3,13 +3,14 @@
 mod dial;
 mod form;
 
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::{cell::Cell, future::poll_fn, rc::Rc, sync::Arc};
 
 use cheops_types::{Limit, Limits, Outcome};
 use http::{Request, Response};
 
 use crate::{
-    Body, Clock, SendError, SendErrorKind, Switched, exchange,
+    Body, Clock, SendError, SendErrorKind, Switched,
+    exchange::Exchange,
     lane::{Lane, Seat},
     line::LineRef,
     place::InFlight,
@@ -110,7 +111,10 @@ impl Upstream {
 
     /// Sends one request. Its URI is in origin form with a `Host` header. A request that was
     /// certainly not seen is sent once more on a fresh connection before the send fails.
-    pub fn send(&self, request: Request<Body>) -> impl Future<Output = Result<Response<Body>, SendError>> {
+    pub fn send(
+        &self,
+        mut request: Request<Body>,
+    ) -> impl Future<Output = Result<Response<Body>, SendError>> {
         let offer = self.offer(&request);
         // Everything but an idle HTTP/1.1 connection is boxed, to keep the usual case small. For the same
         // reason this is one block: every further `async fn` has room for its arguments twice, and moves them.
@@ -126,9 +130,11 @@ impl Upstream {
             } else {
                 None
             };
-            let mut error = match self.send_on(line, request).await {
-                Ok(response) => return Ok(response),
+            form::http1(&mut request);
+            let mut exchange = Exchange::new(line, request);
+            let mut error = match poll_fn(|cx| exchange.poll_response(cx, Some(&self.pool))).await {
                 Err(error) => error,
+                answered => return answered,
             };
             match error.request.take().or(copy) {
                 Some(request) => Box::pin(self.send_fresh(*request, offer)).await,
@@ -169,7 +175,8 @@ impl Upstream {
 
     async fn send_on(&self, line: LineRef, mut request: Request<Body>) -> Result<Response<Body>, SendError> {
         form::http1(&mut request);
-        exchange::ask(line, request).await?.response(Some(&self.pool))
+        let mut exchange = Exchange::new(line, request);
+        poll_fn(|cx| exchange.poll_response(cx, Some(&self.pool))).await
     }
 
     /// Sends a request that may switch protocols, on a connection of its own.
@@ -179,7 +186,7 @@ impl Upstream {
     ) -> Result<(Response<Body>, Option<Switched>), SendError> {
         form::http1(&mut request);
         match self.dialler.dial_upgradable().await {
-            Ok(line) => exchange::ask(line, request).await?.switch(),
+            Ok(line) => Exchange::new(line, request).switch().await,
             Err(error) => Err(error.with_request(request)),
         }
     }

@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 
-use crate::http1::Output;
+use crate::http1::{Output, Spans};
 
 /// What is read at once to begin with, and at most where a sender always has more.
 const READ_MIN_BYTES: usize = 8 * 1024;
@@ -24,6 +24,8 @@ pub(crate) struct Wire<S> {
     /// So much of it was looked at without finding the end of a head.
     pub(crate) seen: usize,
     pub(crate) out: Output,
+    /// The fields of the head that is read, or was read last.
+    pub(crate) spans: Spans,
     /// The map of an older head, to be used again.
     pub(crate) spare: HeaderMap,
     /// Whether the kernel has taken anything since this was reset.
@@ -38,6 +40,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             read: BytesMut::new(),
             seen: 0,
             out: Output::default(),
+            spans: Spans::default(),
             spare: HeaderMap::new(),
             has_written: false,
             read_bytes: READ_MIN_BYTES,

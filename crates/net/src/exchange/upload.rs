@@ -41,6 +41,16 @@ impl Upload {
         self.is_done
     }
 
+    /// What is left, for somebody else to send.
+    pub(super) fn take(&mut self) -> Self {
+        let nothing = Self {
+            body: None,
+            encoder: Encoder::UntilClose,
+            is_done: true,
+        };
+        std::mem::replace(self, nothing)
+    }
+
     /// Sends what is there. A short body leaves together with its head.
     pub(super) fn poll(
         &mut self,

@@ -4,12 +4,13 @@ use std::mem::MaybeUninit;
 
 use bytes::{Bytes, BytesMut};
 use http::{
-    HeaderMap, Method, StatusCode,
+    HeaderMap, StatusCode,
     header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING},
 };
 
 use super::head::{
-    Framing, HeadError, HeadLimits, KeepAlive, Spans, digits, ends_chunked, may_be_whole, reuse, with_room,
+    Framing, HeadError, HeadLimits, KeepAlive, Spans, digits, ends_chunked, may_be_whole, names_nothing,
+    reuse, with_room,
 };
 
 /// What a service says beside its status, where that is not the usual.
@@ -26,22 +27,22 @@ pub(crate) struct AnswerHead {
     pub(crate) keeps_alive: bool,
 }
 
-/// Takes the head of the answer to a request off the beginning of `buf`; none while it is not whole. Answers that only say
+/// Takes the head of the answer to a request, `is_to_head` to a `HEAD`, off the beginning of `buf`; none while it is not whole. Answers that only say
 /// that there will be another one are left out, except for a switch of protocols.
 pub(crate) fn read_answer(
     buf: &mut BytesMut,
     seen: &mut usize,
     limits: HeadLimits,
+    spans: &mut Spans,
     spare: &mut HeaderMap,
-    method: &Method,
+    is_to_head: bool,
 ) -> Result<Option<AnswerHead>, HeadError> {
-    let mut spans = Spans::new();
     loop {
         if buf.is_empty() {
             return Ok(None);
         }
         let found = if may_be_whole(buf, *seen) {
-            find(buf, limits.fields_max, &mut spans)?
+            find(buf, limits.fields_max, spans)?
         } else {
             None
         };
@@ -60,7 +61,7 @@ pub(crate) fn read_answer(
         let is_preliminary =
             found.status.is_informational() && found.status != StatusCode::SWITCHING_PROTOCOLS;
         if !is_preliminary {
-            return found.read(&head, &spans, spare, method).map(Some);
+            return found.read(&head, spans, spare, is_to_head).map(Some);
         }
     }
 }
@@ -68,6 +69,8 @@ pub(crate) fn read_answer(
 /// A whole head, found in the bytes.
 struct Found {
     len: usize,
+    /// Where the fields begin.
+    fields: usize,
     status: StatusCode,
     reason: Option<(usize, usize)>,
     is_http_11: bool,
@@ -83,23 +86,29 @@ fn find_in<'b>(
     spans: &mut Spans,
 ) -> Result<Option<Found>, HeadError> {
     let mut answer = httparse::Response::new(&mut []);
+    let repeated = spans.repeated(bytes);
+    let read = repeated.map_or(bytes, |first| &bytes[..first.end]);
     let parsed =
-        httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut answer, bytes, room)?;
-    let httparse::Status::Complete(len) = parsed else {
-        return Ok(None);
+        httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut answer, read, room)?;
+    let (len, fields) = match (repeated, parsed) {
+        // The parser has the first line and waits for fields, which are known.
+        (Some(first), _) => (first.head_len, first.end),
+        (None, httparse::Status::Complete(len)) => (len, spans.note(bytes, answer.headers)),
+        (None, httparse::Status::Partial) => return Ok(None),
     };
     let (Some(code), Some(version)) = (answer.code, answer.version) else {
-        return Ok(None);
+        // The whole line is there.
+        return Err(HeadError::Malformed("the status"));
     };
     let status = StatusCode::from_u16(code).map_err(|_| HeadError::Malformed("the status"))?;
     let reason = answer.reason.filter(|reason| {
         let usual = status.canonical_reason();
         !reason.is_empty() && usual != Some(reason)
     });
-    spans.note(bytes, answer.headers);
     let begin = bytes.as_ptr() as usize;
     Ok(Some(Found {
         len,
+        fields,
         status,
         reason: reason.map(|reason| {
             let start = reason.as_ptr() as usize - begin;
@@ -113,32 +122,39 @@ impl Found {
     fn read(
         self,
         head: &Bytes,
-        spans: &Spans,
+        spans: &mut Spans,
         spare: &mut HeaderMap,
-        method: &Method,
+        is_to_head: bool,
     ) -> Result<AnswerHead, HeadError> {
         let Self {
             status,
             reason,
             is_http_11,
+            fields,
             ..
         } = self;
         let mut headers = reuse(spare, spans.len());
         let mut keep_alive = KeepAlive::of_version(is_http_11);
         let mut length: Option<Result<u64, HeadError>> = None;
         let mut coding: Option<bool> = None;
-        for field in spans.fields(head) {
+        for field in spans.fields(head, fields) {
             let (name, value) = field?;
             match name {
                 // What is wrong with it counts only where it frames a body.
                 CONTENT_LENGTH => length = Some(agreed(length, value.as_bytes())),
                 TRANSFER_ENCODING => coding = Some(ends_chunked(&value)),
-                CONNECTION => keep_alive.note(&value),
+                CONNECTION => {
+                    keep_alive.note(&value);
+                    if names_nothing(&value) {
+                        continue;
+                    }
+                }
                 _ => {}
             }
             headers.try_append(name, value).map_err(|_| HeadError::TooLong)?;
         }
-        let has_no_body = *method == Method::HEAD
+        spans.remember(head, fields);
+        let has_no_body = is_to_head
             || status.is_informational()
             || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         let framing = match (coding, length) {
@@ -176,6 +192,8 @@ fn agreed(before: Option<Result<u64, HeadError>>, value: &[u8]) -> Result<u64, H
 
 #[cfg(test)]
 mod tests {
+    use http::Method;
+
     use super::*;
 
     const LIMITS: HeadLimits = HeadLimits {
@@ -188,8 +206,9 @@ mod tests {
             &mut BytesMut::from(text),
             &mut 0,
             LIMITS,
+            &mut Spans::default(),
             &mut HeaderMap::new(),
-            method,
+            *method == Method::HEAD,
         )
     }
 
@@ -201,14 +220,64 @@ mod tests {
         read(text).map(|head| (head.framing, head.keeps_alive))
     }
 
+    /// What is remembered of one head changes nothing about the next one.
+    #[test]
+    fn a_head_is_the_same_behind_any_other() {
+        let heads = [
+            "HTTP/1.1 200 OK\r\nServer: a\r\nContent-Length: 2\r\n\r\nab",
+            "HTTP/1.1 200 Fine\r\nServer: a\r\nContent-Length: 2\r\n\r\n",
+            "HTTP/1.1 404\r\nServer: a\r\nContent-Length: 2\r\n\r\n",
+            "HTTP/1.0 200 OK\r\nServer: a\r\nContent-Length: 2\r\n\r\n",
+            "HTTP/1.1 204 No Content\r\nServer: a\r\nContent-Length: 2\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nServer: a\r\nContent-Length: 3\r\nConnection: close\r\n\r\n",
+            "HTTP/1.1 200 OK\nServer: a\nContent-Length: 2\n\n",
+            "HTTP/1.1 103 Early Hints\r\nServer: a\r\n\r\nHTTP/1.1 200 OK\r\nServer: a\r\n\r\n",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nServer: a\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nServer: a\r\n\r\n",
+            "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "HTTP/1.1 200 OK\r\n\r\n",
+            "HTTP/1.1 20\r\nServer: a\r\n\r\n",
+            "HTTP/1\r\nServer: a\r\n\r\n",
+        ];
+        let shown = |head: Result<Option<AnswerHead>, HeadError>| {
+            head.map(|head| format!("{head:?}"))
+                .map_err(|error| matches!(error, HeadError::Malformed(_)))
+        };
+        let take = |spans: &mut Spans, text: &str| {
+            let mut buf = BytesMut::from(text);
+            let head = read_answer(&mut buf, &mut 0, LIMITS, spans, &mut HeaderMap::new(), false);
+            (shown(head), buf)
+        };
+        for before in heads {
+            for head in heads {
+                let mut spans = Spans::default();
+                if take(&mut spans, before).0.is_err() {
+                    continue;
+                }
+                let alone = take(&mut Spans::default(), head);
+                for _ in 0..2 {
+                    assert_eq!(take(&mut spans, head), alone, "{head:?} behind {before:?}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn preliminary_answers_are_left_out() {
         let mut buf = BytesMut::from(
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab",
         );
-        let head = read_answer(&mut buf, &mut 0, LIMITS, &mut HeaderMap::new(), &Method::GET)
-            .unwrap()
-            .unwrap();
+        let head = read_answer(
+            &mut buf,
+            &mut 0,
+            LIMITS,
+            &mut Spans::default(),
+            &mut HeaderMap::new(),
+            false,
+        )
+        .unwrap()
+        .unwrap();
         assert_eq!((head.status, head.framing), (StatusCode::OK, Framing::Length(2)));
         assert!(!head.headers.contains_key("link"));
         assert_eq!(&buf[..], b"ab");

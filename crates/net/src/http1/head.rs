@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::known::KnownFields;
+
 /// As many fields as have room without the heap.
 pub(super) const FIELDS_INLINE: usize = 100;
 
@@ -78,88 +80,98 @@ struct Span {
     value: (u32, u32),
 }
 
-/// So many fields of a head are noted without the heap. Most heads have fewer, and what has room for more is to be made
-/// ready for each of them.
-const SPANS_INLINE: usize = 32;
+/// A longer block of fields is read anew each time.
+const BLOCK_MAX_BYTES: usize = 1024;
 
-/// Where the fields of one head stand in it.
-pub(super) struct Spans {
-    inline: [Span; SPANS_INLINE],
-    heap: Vec<Span>,
-    len: usize,
+/// The fields of one head, and what the heads before have left.
+#[derive(Debug, Default)]
+pub(crate) struct Spans {
+    /// Where each field stands behind the head's first line.
+    spans: Vec<Span>,
+    /// All that stood there in the head before, to its last byte. Empty where it is not known.
+    block: Vec<u8>,
+    known: KnownFields,
 }
 
 impl Spans {
-    pub(super) fn new() -> Self {
-        Self {
-            inline: [Span::default(); SPANS_INLINE],
-            heap: Vec::new(),
-            len: 0,
+    /// Where the first line of a head ends, if what stands behind it is what stood there before: then only the first line has
+    /// to be read, because the same bytes are the same fields, and end where they ended.
+    pub(super) fn repeated(&self, bytes: &[u8]) -> Option<FirstLine> {
+        if self.block.is_empty() {
+            return None;
         }
+        let end = bytes.iter().position(|byte| *byte == b'\n')? + 1;
+        let is_whole = end > 2 && bytes[end - 2] == b'\r';
+        (is_whole && bytes[end..].starts_with(&self.block)).then_some(FirstLine {
+            end,
+            head_len: end + self.block.len(),
+        })
     }
 
-    /// Notes where `fields` stand in `bytes`.
-    pub(super) fn note(&mut self, bytes: &[u8], fields: &[httparse::Header<'_>]) {
-        let begin = bytes.as_ptr() as usize;
+    /// Notes where `fields` stand in `bytes`, and tells where the first one begins.
+    pub(super) fn note(&mut self, bytes: &[u8], fields: &[httparse::Header<'_>]) -> usize {
+        self.block.clear();
+        self.spans.clear();
+        let offset = |part: &[u8]| part.as_ptr() as usize - bytes.as_ptr() as usize;
+        let Some(first) = fields.first() else { return 0 };
+        let begin = offset(first.name.as_bytes());
         let range = |part: &[u8]| {
-            let start = part.as_ptr() as usize - begin;
+            let start = offset(part) - begin;
             (start as u32, (start + part.len()) as u32)
         };
-        self.len = fields.len();
-        self.heap.clear();
-        if fields.len() > SPANS_INLINE {
-            self.heap.resize(fields.len(), Span::default());
-        }
-        for (span, field) in self.all_mut().iter_mut().zip(fields) {
-            *span = Span {
-                name: range(field.name.as_bytes()),
-                value: range(field.value),
-            };
+        self.spans.extend(fields.iter().map(|field| Span {
+            name: range(field.name.as_bytes()),
+            value: range(field.value),
+        }));
+        begin
+    }
+
+    /// The head was taken; its fields begin at `begin`.
+    pub(super) fn remember(&mut self, head: &[u8], begin: usize) {
+        let block = &head[begin..];
+        if self.block.is_empty() && !self.spans.is_empty() && block.len() <= BLOCK_MAX_BYTES {
+            self.block.extend_from_slice(block);
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    fn all_mut(&mut self) -> &mut [Span] {
-        if self.heap.is_empty() {
-            &mut self.inline[..self.len]
-        } else {
-            &mut self.heap
-        }
-    }
-
-    fn all(&self) -> &[Span] {
-        if self.heap.is_empty() {
-            &self.inline[..self.len]
-        } else {
-            &self.heap
-        }
+        self.spans.len()
     }
 
     /// Whether the line before each field ends with CR and LF.
-    pub(super) fn follow_whole_lines(&self, head: &[u8]) -> bool {
-        self.all().iter().all(|span| {
-            let begin = span.name.0 as usize;
+    pub(super) fn follow_whole_lines(&self, head: &[u8], begin: usize) -> bool {
+        self.spans.iter().all(|span| {
+            let begin = begin + span.name.0 as usize;
             begin >= 2 && head[begin - 2..begin] == *b"\r\n"
         })
     }
 
     /// The fields, as parts of `head`.
     pub(super) fn fields(
-        &self,
+        &mut self,
         head: &Bytes,
+        begin: usize,
     ) -> impl Iterator<Item = Result<(HeaderName, HeaderValue), HeadError>> {
-        self.all().iter().map(|span| {
-            let name = &head[span.name.0 as usize..span.name.1 as usize];
-            let value = head.slice(span.value.0 as usize..span.value.1 as usize);
-            let name = HeaderName::from_bytes(name).map_err(|_| HeadError::Malformed("a field's name"))?;
-            let value =
-                HeaderValue::from_maybe_shared(value).map_err(|_| HeadError::Malformed("a field's value"))?;
-            Ok((name, value))
+        // The block is kept until another one is noted.
+        let is_repeated = !self.block.is_empty();
+        let Self { spans, known, .. } = self;
+        let range = move |(start, end)| (begin + start as usize, begin + end as usize);
+        let spans = spans.iter().enumerate();
+        spans.map(move |(place, span)| {
+            if is_repeated && let Some(field) = known.again(place) {
+                return Ok(field);
+            }
+            known.field(place, head, range(span.name), range(span.value))
         })
     }
+}
+
+/// The first line of a head whose fields are those of the head before.
+#[derive(Clone, Copy)]
+pub(super) struct FirstLine {
+    /// Where it ends and the fields begin.
+    pub(super) end: usize,
+    pub(super) head_len: usize,
 }
 
 /// Room for the fields of one head, as `$room` in `$read`.
@@ -199,6 +211,13 @@ pub(super) fn ends_chunked(value: &HeaderValue) -> bool {
 pub(super) fn lists(value: &HeaderValue, word: &str) -> bool {
     let mut tokens = value.as_bytes().split(|byte| *byte == b',');
     tokens.any(|token| token.trim_ascii().eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// Whether a value of `Connection` is about the connection and nothing else. Then it has been read here and is of no use to
+/// anybody: it names no field.
+pub(super) fn names_nothing(connection: &HeaderValue) -> bool {
+    let connection = connection.as_bytes();
+    connection.eq_ignore_ascii_case(b"keep-alive") || connection.eq_ignore_ascii_case(b"close")
 }
 
 /// Whether the connection goes on after a message, from its version and what `Connection` says. No later field undoes a

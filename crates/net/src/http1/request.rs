@@ -9,8 +9,8 @@ use http::{
 };
 
 use super::head::{
-    Framing, HeadError, HeadLimits, KeepAlive, Spans, digits, ends_chunked, lists, may_be_whole, reuse,
-    with_room,
+    Framing, HeadError, HeadLimits, KeepAlive, Spans, digits, ends_chunked, lists, may_be_whole,
+    names_nothing, reuse, with_room,
 };
 
 /// No longer target can be read.
@@ -31,11 +31,12 @@ pub(crate) struct RequestHead {
 }
 
 /// Takes a head off the beginning of `buf`; none while it is not whole. `seen` is how much of `buf` was looked at before;
-/// `spare` a map to use again.
+/// `spans` and `spare` are what the head before has left.
 pub(crate) fn read_request(
     buf: &mut BytesMut,
     seen: &mut usize,
     limits: HeadLimits,
+    spans: &mut Spans,
     spare: &mut HeaderMap,
 ) -> Result<Option<RequestHead>, HeadError> {
     if buf.is_empty() {
@@ -45,8 +46,7 @@ pub(crate) fn read_request(
         *seen = buf.len();
         return not_yet(buf, limits);
     }
-    let mut spans = Spans::new();
-    let Some(found) = find(buf, limits.fields_max, &mut spans)? else {
+    let Some(found) = find(buf, limits.fields_max, spans)? else {
         *seen = buf.len();
         return not_yet(buf, limits);
     };
@@ -55,7 +55,7 @@ pub(crate) fn read_request(
         return Err(HeadError::TooLong);
     }
     let head = buf.split_to(found.len).freeze();
-    found.read(&head, &spans, spare).map(Some)
+    found.read(&head, spans, spare).map(Some)
 }
 
 fn not_yet(buf: &BytesMut, limits: HeadLimits) -> Result<Option<RequestHead>, HeadError> {
@@ -68,20 +68,23 @@ fn not_yet(buf: &BytesMut, limits: HeadLimits) -> Result<Option<RequestHead>, He
 /// A whole head, found in the bytes.
 struct First {
     len: usize,
+    /// Where the fields begin.
+    fields: usize,
     method: Method,
     target: (usize, usize),
     is_http_11: bool,
 }
 
 impl First {
-    fn read(self, head: &Bytes, spans: &Spans, spare: &mut HeaderMap) -> Result<RequestHead, HeadError> {
+    fn read(self, head: &Bytes, spans: &mut Spans, spare: &mut HeaderMap) -> Result<RequestHead, HeadError> {
         let Self {
             method,
             target,
             is_http_11,
+            fields,
             ..
         } = self;
-        if !spans.follow_whole_lines(head) || !head.ends_with(b"\r\n\r\n") {
+        if !spans.follow_whole_lines(head, fields) || !head.ends_with(b"\r\n\r\n") {
             return Err(HeadError::Malformed("a line that does not end with CR and LF"));
         }
         let uri = Uri::from_maybe_shared(head.slice(target.0..target.1))
@@ -92,7 +95,7 @@ impl First {
         // Whether there is a coding, and whether the last one is `chunked`.
         let mut coding: Option<bool> = None;
         let (mut expects_continue, mut takes_trailers) = (false, false);
-        for field in spans.fields(head) {
+        for field in spans.fields(head, fields) {
             let (name, value) = field?;
             match name {
                 CONTENT_LENGTH => {
@@ -110,13 +113,19 @@ impl First {
                     }
                     coding = Some(ends_chunked(&value));
                 }
-                CONNECTION => keep_alive.note(&value),
+                CONNECTION => {
+                    keep_alive.note(&value);
+                    if names_nothing(&value) {
+                        continue;
+                    }
+                }
                 EXPECT => expects_continue = value.as_bytes().eq_ignore_ascii_case(b"100-continue"),
                 TE => takes_trailers |= lists(&value, "trailers"),
                 _ => {}
             }
             headers.try_append(name, value).map_err(|_| HeadError::TooLong)?;
         }
+        spans.remember(head, fields);
         let mut keeps_alive = keep_alive.is_kept;
         let framing = match (coding, length) {
             (Some(false), _) => return Err(HeadError::Malformed("a coding that is not `chunked` at last")),
@@ -156,21 +165,27 @@ fn find_in<'b>(
     spans: &mut Spans,
 ) -> Result<Option<First>, HeadError> {
     let mut request = httparse::Request::new(&mut []);
-    let parsed = request.parse_with_uninit_headers(bytes, room)?;
-    let httparse::Status::Complete(len) = parsed else {
-        return Ok(None);
+    let repeated = spans.repeated(bytes);
+    let read = repeated.map_or(bytes, |first| &bytes[..first.end]);
+    let parsed = request.parse_with_uninit_headers(read, room)?;
+    let (len, fields) = match (repeated, parsed) {
+        // The parser has the first line and waits for fields, which are known.
+        (Some(first), _) => (first.head_len, first.end),
+        (None, httparse::Status::Complete(len)) => (len, spans.note(bytes, request.headers)),
+        (None, httparse::Status::Partial) => return Ok(None),
     };
     let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
-        return Ok(None);
+        // The whole line is there.
+        return Err(HeadError::Malformed("the first line"));
     };
     if target.len() > TARGET_MAX_BYTES {
         return Err(HeadError::TargetTooLong);
     }
     let begin = bytes.as_ptr() as usize;
-    spans.note(bytes, request.headers);
     let target_begin = target.as_ptr() as usize - begin;
     Ok(Some(First {
         len,
+        fields,
         method: Method::from_bytes(method.as_bytes()).map_err(|_| HeadError::Malformed("the method"))?,
         target: (target_begin, target_begin + target.len()),
         is_http_11: version == 1,
@@ -187,7 +202,13 @@ mod tests {
     };
 
     fn read(text: &str) -> Result<Option<RequestHead>, HeadError> {
-        read_request(&mut BytesMut::from(text), &mut 0, LIMITS, &mut HeaderMap::new())
+        read_request(
+            &mut BytesMut::from(text),
+            &mut 0,
+            LIMITS,
+            &mut Spans::default(),
+            &mut HeaderMap::new(),
+        )
     }
 
     fn framing(fields: &str) -> Result<(Framing, bool), HeadError> {
@@ -199,9 +220,15 @@ mod tests {
     fn a_head_is_taken_and_what_follows_stays() {
         let mut buf =
             BytesMut::from("\r\nPUT /a?b=c HTTP/1.1\r\nHost: a\r\nX-Y:  z \r\nContent-Length: 3\r\n\r\nabc");
-        let head = read_request(&mut buf, &mut 0, LIMITS, &mut HeaderMap::new())
-            .unwrap()
-            .unwrap();
+        let head = read_request(
+            &mut buf,
+            &mut 0,
+            LIMITS,
+            &mut Spans::default(),
+            &mut HeaderMap::new(),
+        )
+        .unwrap()
+        .unwrap();
         assert_eq!(
             (head.method.as_str(), head.uri.path(), head.uri.query()),
             ("PUT", "/a", Some("b=c"))
@@ -217,7 +244,14 @@ mod tests {
         let (mut buf, mut seen) = (BytesMut::new(), 0);
         for (at, byte) in whole.bytes().enumerate() {
             buf.extend_from_slice(&[byte]);
-            let read = read_request(&mut buf, &mut seen, LIMITS, &mut HeaderMap::new()).unwrap();
+            let read = read_request(
+                &mut buf,
+                &mut seen,
+                LIMITS,
+                &mut Spans::default(),
+                &mut HeaderMap::new(),
+            )
+            .unwrap();
             assert_eq!(read.is_some(), at + 1 == whole.len(), "{at}");
         }
         let endless = format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(8192));
@@ -231,8 +265,15 @@ mod tests {
             bytes_max: 1 << 20,
             fields_max: 200,
         };
-        let read =
-            |text: &str| read_request(&mut BytesMut::from(text), &mut 0, limits, &mut HeaderMap::new());
+        let read = |text: &str| {
+            read_request(
+                &mut BytesMut::from(text),
+                &mut 0,
+                limits,
+                &mut Spans::default(),
+                &mut HeaderMap::new(),
+            )
+        };
         assert_eq!(read(&long).unwrap_err(), HeadError::TargetTooLong);
         assert_eq!(read(&many).unwrap().unwrap().headers.len(), 101);
     }
@@ -296,6 +337,53 @@ mod tests {
                 .unwrap()
                 .is_some()
         );
+    }
+
+    /// What is remembered of one head changes nothing about the next one.
+    #[test]
+    fn a_head_is_the_same_behind_any_other() {
+        let heads = [
+            "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /other?a=b HTTP/1.1\r\nHost: a\r\n\r\n",
+            "PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
+            "POST /y HTTP/1.0\r\nHost: a\r\nContent-Length: 3\r\n\r\n",
+            "POST /y HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "POST /y HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nX-Id: 1\r\nConnection: close\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nX-Id: 2\r\nConnection: close\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost:a\r\n\r\n",
+            "GET / HTTP/1.1\r\nhost: a\r\n\r\n",
+            "GET / HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\n\r\nHost: a\r\n\r\n",
+            "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET / HTTP/1.1\nHost: a\r\n\r\n",
+            "GET / H\r\nHost: a\r\n\r\n",
+            "GET /\r\nHost: a\r\n\r\n",
+            "GET\r\nHost: a\r\n\r\n",
+            "GET / HTTP/1.1 \r\nHost: a\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\n\r",
+        ];
+        let shown = |head: Result<Option<RequestHead>, HeadError>| {
+            head.map(|head| format!("{head:?}"))
+                .map_err(|error| matches!(error, HeadError::Malformed(_)))
+        };
+        let take = |spans: &mut Spans, text: &str| {
+            let mut buf = BytesMut::from(text);
+            let head = read_request(&mut buf, &mut 0, LIMITS, spans, &mut HeaderMap::new());
+            (shown(head), buf)
+        };
+        for before in heads {
+            for head in heads {
+                let mut spans = Spans::default();
+                if take(&mut spans, before).0.is_err() {
+                    continue;
+                }
+                let alone = take(&mut Spans::default(), head);
+                for _ in 0..2 {
+                    assert_eq!(take(&mut spans, head), alone, "{head:?} behind {before:?}");
+                }
+            }
+        }
     }
 
     #[test]

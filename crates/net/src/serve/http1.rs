@@ -108,8 +108,9 @@ impl<'a, H: Handler> Http1<'a, H> {
     /// Answers requests until the connection ends.
     pub(super) async fn run(self) -> Result<(), End> {
         loop {
-            let head = match self.next_head().await {
-                Ok(Some(head)) => head,
+            self.timer.borrow_mut().restart(&self.connection.clock);
+            let (asked, request) = match poll_fn(|cx| self.poll_request(cx)).await {
+                Ok(Some(asked)) => asked,
                 Ok(None) => break,
                 Err(End::Head(error)) => {
                     self.refuse(error).await?;
@@ -118,9 +119,8 @@ impl<'a, H: Handler> Http1<'a, H> {
                 }
                 Err(end) => return Err(end),
             };
-            let (asked, request) = self.request(head);
             self.connection.begin();
-            let response = {
+            let answered = {
                 // Driven here and not by a task of its own: nobody else has to be woken for it.
                 let mut answering = pin!(self.handler.clone().handle(self.connection.clone(), request));
                 poll_fn(|cx| match answering.as_mut().poll(cx) {
@@ -129,7 +129,10 @@ impl<'a, H: Handler> Http1<'a, H> {
                 })
                 .await
             };
-            match self.answer(response.ok_or(End::Gone)?, asked).await? {
+            let Some(mut response) = answered else {
+                return Err(End::Gone);
+            };
+            match self.answer(&mut response, asked).await? {
                 After::Next => self.inbound.borrow_mut().wire.rest(),
                 After::Close => break,
                 After::Switch => {
@@ -144,38 +147,39 @@ impl<'a, H: Handler> Http1<'a, H> {
 
     // === The request ===
 
-    /// None where the client, or this side, ends the connection between two requests.
-    async fn next_head(&self) -> Result<Option<RequestHead>, End> {
+    /// The next request; none where the client, or this side, ends the connection between two.
+    fn poll_request(
+        &self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<(AnswerForm, Request<Received>)>, End>> {
         let flow = &self.connection.flow;
-        self.timer.borrow_mut().restart(&self.connection.clock);
-        poll_fn(|cx| {
-            let wire = &mut self.inbound.borrow_mut().wire;
-            loop {
-                if let Some(head) =
-                    read_request(&mut wire.read, &mut wire.seen, self.limits, &mut wire.spare)?
-                {
-                    flow.end_head();
-                    return Poll::Ready(Ok(Some(head)));
-                }
-                if self.is_closing.get() && wire.read.is_empty() {
+        let inbound = &mut *self.inbound.borrow_mut();
+        loop {
+            let wire = &mut inbound.wire;
+            let (buf, seen) = (&mut wire.read, &mut wire.seen);
+            let read = read_request(buf, seen, self.limits, &mut wire.spans, &mut wire.spare);
+            if let Some(head) = read? {
+                flow.end_head();
+                let body = self.body(inbound, head.framing, head.expects_continue);
+                return Poll::Ready(Ok(Some(request(head, body))));
+            }
+            if self.is_closing.get() && wire.read.is_empty() {
+                return Poll::Ready(Ok(None));
+            }
+            if !flow.may_hold(wire.read.len()) {
+                return Poll::Ready(Err(End::Heads));
+            }
+            match wire.poll_fill(cx) {
+                // Empty lines are no head that was begun.
+                Poll::Ready(Ok(0)) if wire.read.iter().all(|byte| matches!(byte, b'\r' | b'\n')) => {
                     return Poll::Ready(Ok(None));
                 }
-                if !flow.may_hold(wire.read.len()) {
-                    return Poll::Ready(Err(End::Heads));
-                }
-                match wire.poll_fill(cx) {
-                    // Empty lines are no head that was begun.
-                    Poll::Ready(Ok(0)) if wire.read.iter().all(|byte| matches!(byte, b'\r' | b'\n')) => {
-                        return Poll::Ready(Ok(None));
-                    }
-                    Poll::Ready(Ok(0)) => return Poll::Ready(Err(End::Gone)),
-                    Poll::Ready(Ok(_)) => {}
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
-                    Poll::Pending => return self.poll_silent(cx).map(|()| Err(End::Silent)),
-                }
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(End::Gone)),
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+                Poll::Pending => return self.poll_silent(cx).map(|()| Err(End::Silent)),
             }
-        })
-        .await
+        }
     }
 
     fn poll_silent(&self, cx: &mut Context<'_>) -> Poll<()> {
@@ -183,43 +187,25 @@ impl<'a, H: Handler> Http1<'a, H> {
         timer.poll(cx, self.head_timeout_ms, &self.connection.clock)
     }
 
-    fn request(&self, head: RequestHead) -> (AnswerForm, Request<Received>) {
-        let asked = AnswerForm {
-            is_http_11: head.version == Version::HTTP_11,
-            is_head: head.method == Method::HEAD,
-            takes_trailers: head.takes_trailers,
-            keeps_alive: head.keeps_alive,
-        };
-        let mut request = Request::new(self.body(head.framing, head.expects_continue));
-        *request.method_mut() = head.method;
-        *request.uri_mut() = head.uri;
-        *request.version_mut() = head.version;
-        *request.headers_mut() = head.headers;
-        (asked, request)
-    }
-
     /// The body behind a head. A short one is there with its head, and nobody has to come back for it.
-    fn body(&self, framing: Framing, expects_continue: bool) -> Received {
+    fn body(&self, inbound: &mut Inbound, framing: Framing, expects_continue: bool) -> Received {
+        inbound.number += 1;
+        inbound.owner = None;
+        let read = &mut inbound.wire.read;
+        if let Framing::Length(bytes) = framing
+            && let Ok(bytes) = usize::try_from(bytes)
+            && read.len() >= bytes
         {
-            let inbound = &mut *self.inbound.borrow_mut();
-            inbound.number += 1;
-            inbound.owner = None;
-            let read = &mut inbound.wire.read;
-            if let Framing::Length(bytes) = framing
-                && let Ok(bytes) = usize::try_from(bytes)
-                && read.len() >= bytes
-            {
-                inbound.decoder = Decoder::new(Framing::NONE);
-                inbound.waits_for_continue = false;
-                return match bytes {
-                    0 => Received::Empty,
-                    _ => Received::Whole(read.split_to(bytes).freeze()),
-                };
-            }
-            inbound.decoder = Decoder::new(framing);
-            inbound.waits_for_continue = expects_continue;
+            inbound.decoder = Decoder::new(Framing::NONE);
+            inbound.waits_for_continue = false;
+            return match bytes {
+                0 => Received::Empty,
+                _ => Received::Whole(read.split_to(bytes).freeze()),
+            };
         }
-        Received::Http1(RequestBody::new(&self.inbound))
+        inbound.decoder = Decoder::new(framing);
+        inbound.waits_for_continue = expects_continue;
+        Received::Http1(RequestBody::of(&self.inbound, inbound.number))
     }
 
     /// Ready when the client has gone away, or its connection broke. Not noticed while it sends something else.
@@ -241,45 +227,22 @@ impl<'a, H: Handler> Http1<'a, H> {
 
     // === The answer ===
 
-    async fn answer(&self, response: Response<Body>, asked: AnswerForm) -> Result<After, End> {
-        let (mut head, mut body) = response.into_parts();
-        let is_switch = head.status == StatusCode::SWITCHING_PROTOCOLS;
-        let length = match body.size_hint().exact() {
-            _ if body.is_end_stream() => Length::Empty,
-            Some(bytes) => Length::Exact(bytes),
-            None => Length::Unknown,
-        };
+    async fn answer(&self, response: &mut Response<Body>, asked: AnswerForm) -> Result<After, End> {
+        let is_switch = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         self.inbound.borrow_mut().begin_answer();
         let form = AnswerForm {
             keeps_alive: asked.keeps_alive && !self.is_closing.get() && self.may_be_read().await,
             ..asked
         };
-        let (mut encoder, keeps_alive) = {
-            let wire = &mut self.inbound.borrow_mut().wire;
-            let date = |out: &mut crate::http1::Output| {
-                out.push(self.dates.line.borrow_mut().at((self.dates.unix_s)()));
-            };
-            let reason = head.extensions.get::<Reason>();
-            let encoded = encode_answer(
-                &mut wire.out,
-                head.status,
-                reason,
-                &head.headers,
-                length,
-                form,
-                date,
-            );
-            head.headers.clear();
-            wire.spare = std::mem::take(&mut head.headers);
-            encoded
-        };
-        let written = poll_fn(|cx| self.poll_write(cx, &mut body, &mut encoder)).await;
+        let (mut encoder, keeps_alive) = self.begin_answer(response, form);
+        let written = poll_fn(|cx| self.poll_write(cx, response.body_mut(), &mut encoder)).await;
         if let Err(end) = written {
             // What the client can have, it gets; it sees that it is not all.
             let _ = poll_fn(|cx| Poll::Ready(self.inbound.borrow_mut().wire.poll_flush(cx))).await;
             return Err(end);
         }
-        drop(body);
+        // Whoever reads the request for it is done.
+        *response.body_mut() = Body::Empty;
         if is_switch {
             return Ok(After::Switch);
         }
@@ -287,6 +250,26 @@ impl<'a, H: Handler> Http1<'a, H> {
             return Ok(After::Close);
         }
         Ok(After::Next)
+    }
+
+    /// Puts an answer's head where it waits to be written.
+    fn begin_answer(&self, response: &mut Response<Body>, form: AnswerForm) -> (Encoder, bool) {
+        let body = response.body();
+        let length = match body.size_hint().exact() {
+            _ if body.is_end_stream() => Length::Empty,
+            Some(bytes) => Length::Exact(bytes),
+            None => Length::Unknown,
+        };
+        let wire = &mut self.inbound.borrow_mut().wire;
+        let date = |out: &mut crate::http1::Output| {
+            out.push(self.dates.line.borrow_mut().at((self.dates.unix_s)()));
+        };
+        let reason = response.extensions().get::<Reason>();
+        let (status, headers) = (response.status(), response.headers());
+        let encoded = encode_answer(&mut wire.out, status, reason, headers, length, form, date);
+        response.headers_mut().clear();
+        wire.spare = std::mem::take(response.headers_mut());
+        encoded
     }
 
     /// Writes what is left of an answer. What is short leaves together with the head.
@@ -356,7 +339,7 @@ impl<'a, H: Handler> Http1<'a, H> {
             takes_trailers: false,
             keeps_alive: false,
         };
-        self.answer(response, asked).await.map(drop)
+        self.answer(&mut response, asked).await.map(drop)
     }
 
     // === Between two requests ===
@@ -425,4 +408,20 @@ impl<'a, H: Handler> Http1<'a, H> {
         })
         .await;
     }
+}
+
+/// A request with its body, and what its answer depends on.
+fn request(head: RequestHead, body: Received) -> (AnswerForm, Request<Received>) {
+    let asked = AnswerForm {
+        is_http_11: head.version == Version::HTTP_11,
+        is_head: head.method == Method::HEAD,
+        takes_trailers: head.takes_trailers,
+        keeps_alive: head.keeps_alive,
+    };
+    let mut request = Request::new(body);
+    *request.method_mut() = head.method;
+    *request.uri_mut() = head.uri;
+    *request.version_mut() = head.version;
+    *request.headers_mut() = head.headers;
+    (asked, request)
 }

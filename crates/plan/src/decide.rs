@@ -23,7 +23,8 @@ pub struct Decided {
     pub plan: Result<Plan, Problem>,
     /// Whether the answer may be merged with those of other sites, or the caller asked for that.
     pub is_merged: bool,
-    pub concern: Option<Concern>,
+    /// Boxed, because most requests have none.
+    pub concern: Option<Box<Concern>>,
 }
 
 /// Decides what happens to a request, and tells why. `look` says what replication has to do with it; it is told whether
@@ -31,7 +32,7 @@ pub struct Decided {
 pub fn decide<V: View + ?Sized, T: Tell>(
     request: &Request<'_>,
     view: &V,
-    look: impl FnOnce(bool) -> Result<Option<Concern>, Problem>,
+    look: impl FnOnce(bool) -> Result<Option<Box<Concern>>, Problem>,
     tell: &mut T,
 ) -> Decided {
     let refused = |problem| Decided {

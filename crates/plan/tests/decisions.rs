@@ -148,7 +148,7 @@ impl Asking {
             request.wish = Wish::Peer(left);
             request.caller = Party::Peer;
         }
-        let decided = decide(&request, &mesh, |_| Ok(Some(self.concern)), &mut Silent);
+        let decided = decide(&request, &mesh, |_| Ok(Some(Box::new(self.concern))), &mut Silent);
         let found = match decided.plan {
             Ok(plan) => plan.to_string(),
             Err(problem) => format!("{} {}", problem.code, problem.detail),

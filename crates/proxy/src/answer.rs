@@ -10,7 +10,7 @@ use http::{
 };
 use serde::Serialize;
 
-const RECEIPT: HeaderName = HeaderName::from_static(headers::RECEIPT);
+pub(crate) const RECEIPT: HeaderName = HeaderName::from_static(headers::RECEIPT);
 
 pub(crate) fn problem(problem: &Problem) -> Response<Body> {
     let mut response = Response::new(Body::full(problem.to_bytes()));

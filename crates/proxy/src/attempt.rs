@@ -64,7 +64,8 @@ impl Job {
     /// Like [`Job::attempt`], with ids as they are.
     pub(crate) async fn attempt_as_is(&self, site: &SiteName, head: request::Parts, body: Body) -> Attempt {
         if site == self.here() {
-            Box::pin(self.attempt_here(head, body)).await
+            let mut head = head;
+            Box::pin(self.attempt_here(&mut head, body)).await
         } else {
             Box::pin(self.attempt_at(site, head, body)).await
         }
@@ -83,21 +84,42 @@ impl Job {
         )
     }
 
-    /// Hands a request to the service of this site, as it is.
-    pub(crate) async fn attempt_here(&self, mut head: request::Parts, body: Body) -> Attempt {
-        if let Err(problem) = self.enter_workflow(&mut head) {
-            return Attempt::failed(self.here(), Outcome::NotExecuted, problem);
+    /// Hands a request to the service of this site, as it is. `head` is left empty.
+    pub(crate) async fn attempt_here(&self, head: &mut request::Parts, body: Body) -> Attempt {
+        let response = match self.send_here(head, body).await {
+            Ok(response) => response,
+            Err(failed) => return failed,
+        };
+        Attempt {
+            visit: Visit::executed(self.here(), response.status().as_u16()),
+            workflow: Vec::new(),
+            answer: Answer::Response(response),
+            is_broken: false,
+        }
+    }
+
+    /// The same with the service's answer as it is.
+    pub(crate) async fn send_here(
+        &self,
+        head: &mut request::Parts,
+        body: Body,
+    ) -> Result<Response<Body>, Attempt> {
+        if let Err(problem) = self.enter_workflow(head) {
+            return Err(Attempt::failed(self.here(), Outcome::NotExecuted, problem));
         }
         let timeout_ms = self.core.limits().upstream_timeout_ms;
         let (body, progress) = body.watch_request(&self.service.trailers);
         let upstream = self.service.upstream_for(&mut head.headers);
-        let sending = pin!(upstream.send(Request::from_parts(head, body)));
+        let sending = pin!(upstream.send(head::take_as_request(head, body)));
         match self.core.clock.timeout_idle(timeout_ms, progress, sending).await {
-            Ok(Ok(response)) => self.answered_here(response),
-            Ok(Err(error)) => self.unanswered_here(&error),
+            Ok(Ok(mut response)) => {
+                head::clean_response(response.headers_mut());
+                Ok(response)
+            }
+            Ok(Err(error)) => Err(self.unanswered_here(&error)),
             Err(Expired) => {
                 Limit::UpstreamTimeout.hit();
-                self.unanswered_here(&SendError::timeout(timeout_ms))
+                Err(self.unanswered_here(&SendError::timeout(timeout_ms)))
             }
         }
     }
@@ -114,17 +136,6 @@ impl Job {
             );
         }
         Ok(())
-    }
-
-    pub(crate) fn answered_here(&self, mut response: Response<Body>) -> Attempt {
-        head::clean_response(response.headers_mut());
-        response.headers_mut().remove(headers::RECEIPT);
-        Attempt {
-            visit: Visit::executed(self.here(), response.status().as_u16()),
-            workflow: Vec::new(),
-            answer: Answer::Response(response),
-            is_broken: false,
-        }
     }
 
     pub(crate) fn unanswered_here(&self, error: &SendError) -> Attempt {

@@ -3,7 +3,10 @@
 use bytes::Bytes;
 use cheops_glue::Carrier;
 use cheops_types::{Limits, headers};
-use http::{HeaderMap, HeaderName, HeaderValue, header::AsHeaderName};
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{AsHeaderName, Entry},
+};
 
 use crate::{
     KeyMaker,
@@ -60,26 +63,28 @@ pub(crate) fn write(
     carriers: &[Carrier],
     correlation: &Correlation,
 ) {
-    headers.remove(SCOPE);
+    if !carriers.contains(&Carrier::ScopeHeader) || workflow.carried.value.is_none() {
+        headers.remove(SCOPE);
+    }
     let mut is_traced = false;
-    let mut trace = |headers: &mut HeaderMap| {
-        if !std::mem::replace(&mut is_traced, true) {
-            write_trace(headers, workflow.key);
-        }
-    };
     for carrier in carriers {
         match carrier {
             Carrier::ScopeHeader => {
-                if let Ok(value) = HeaderValue::from_str(&workflow.carried.text) {
-                    headers.insert(SCOPE, value);
+                if let Some(value) = &workflow.carried.value {
+                    headers.insert(SCOPE, value.clone());
                 }
             }
-            Carrier::Traceparent => trace(headers),
+            Carrier::Traceparent if is_traced => {}
+            Carrier::Traceparent => {
+                is_traced = true;
+                write_trace(headers, workflow.key);
+            }
             Carrier::Tracestate => {
                 write_member(headers, TRACESTATE, workflow, correlation);
                 // Without a parent the state would be ignored.
-                if !headers.contains_key(TRACEPARENT) {
-                    trace(headers);
+                if !is_traced && !headers.contains_key(TRACEPARENT) {
+                    is_traced = true;
+                    write_trace(headers, workflow.key);
                 }
             }
             Carrier::Baggage => write_member(headers, BAGGAGE, workflow, correlation),
@@ -91,12 +96,12 @@ pub(crate) fn write(
 /// The key, and the scope itself where there is room for it: that is still known when the key no longer finds it.
 fn write_member(headers: &mut HeaderMap, name: HeaderName, workflow: &Workflow, correlation: &Correlation) {
     let sealed = correlation.seal(workflow);
-    let sealed_bytes = sealed.as_ref().map_or(0, |sealed| 1 + sealed.len());
+    let sealed_bytes = sealed.as_ref().map_or(0, |sealed| 1 + sealed.text_bytes());
     let mut list = member(KEY_MEMBER, 32 + sealed_bytes);
     hex::push(&mut list, workflow.key, 32);
     if let Some(sealed) = sealed {
         list.push(SEALED as u8);
-        list.extend_from_slice(sealed.as_bytes());
+        sealed.push(&mut list);
     }
     put_member(headers, name, KEY_MEMBER, list);
 }
@@ -116,15 +121,30 @@ fn write_header(headers: &mut HeaderMap, name: &str, id: String) {
 /// The key becomes the trace id. A trace id of the caller's own is never a key: another request of
 /// the same trace, with another scope or none, may be under way. It is linked instead.
 fn write_trace(headers: &mut HeaderMap, key: u128) {
-    let callers = headers.get(TRACEPARENT).and_then(Trace::parse);
-    if callers.is_some_and(|trace| trace.id == key) {
-        return;
-    }
-    let (span, flags) = callers.map_or(((key >> 64) as u64 | 1, 0), |trace| (trace.span, trace.flags));
-    let trace = Trace { id: key, span, flags };
-    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(trace.print())) {
-        headers.insert(TRACEPARENT, value);
-    }
+    let own = |span, flags| {
+        let trace = Trace { id: key, span, flags };
+        HeaderValue::from_maybe_shared(Bytes::from(trace.print()))
+    };
+    let own_span = (key >> 64) as u64 | 1;
+    let callers = match headers.entry(TRACEPARENT) {
+        Entry::Vacant(nothing) => {
+            if let Ok(value) = own(own_span, 0) {
+                nothing.insert(value);
+            }
+            return;
+        }
+        Entry::Occupied(mut callers) => {
+            let trace = Trace::parse(callers.get());
+            if trace.is_some_and(|trace| trace.id == key) {
+                return;
+            }
+            let (span, flags) = trace.map_or((own_span, 0), |trace| (trace.span, trace.flags));
+            if let Ok(value) = own(span, flags) {
+                callers.insert(value);
+            }
+            trace
+        }
+    };
     if let Some(callers) = callers {
         let mut link = member(LINK_MEMBER, 32);
         hex::push(&mut link, callers.id, 32);
@@ -143,20 +163,30 @@ fn member(key: &str, value_bytes: usize) -> Vec<u8> {
 /// Puts a member, `key=value`, in front of a list header, in place of an older one.
 fn put_member(headers: &mut HeaderMap, name: HeaderName, key: &str, member: Vec<u8>) {
     let mut list = member;
-    for old in members(headers, &name) {
-        if key_of(old) != key.as_bytes() {
-            list.push(b',');
-            list.extend_from_slice(old);
+    match headers.entry(name) {
+        Entry::Vacant(nothing) => {
+            if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(list)) {
+                nothing.insert(value);
+            }
         }
-    }
-    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(list)) {
-        headers.insert(name, value);
+        Entry::Occupied(mut others) => {
+            for old in members_of(others.iter()).filter(|old| key_of(old) != key.as_bytes()) {
+                list.push(b',');
+                list.extend_from_slice(old);
+            }
+            if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(list)) {
+                others.insert(value);
+            }
+        }
     }
 }
 
 /// As bytes: what others write into their members need not be text.
 fn members<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
-    let values = headers.get_all(name).into_iter();
+    members_of(headers.get_all(name).into_iter())
+}
+
+fn members_of<'a>(values: impl Iterator<Item = &'a HeaderValue>) -> impl Iterator<Item = &'a [u8]> {
     values
         .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
         .map(<[u8]>::trim_ascii)

@@ -6,9 +6,10 @@ use std::{pin::pin, rc::Rc, sync::Arc};
 
 use cheops_glue::Carrier;
 use cheops_net::{Body, Connection, Expired, Received, SendError};
+use cheops_plan::Plan;
 use cheops_scope::{ParseLimits, Scope, read};
 use cheops_types::{Code, Limit, Outcome, PlanKind, Problem, ServiceName, VerbClass, headers};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, request};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, request};
 
 use crate::{
     Counted, Role, Tag, WorldView, answer, carry,
@@ -16,7 +17,7 @@ use crate::{
     correlation::{Carried, Found},
     discovery::Question,
     done::{Done, finish},
-    execute::execute,
+    execute::{execute, execute_here},
     facts::{self, Asking},
     head::{self, Facts},
     job::{Flow, Job, Party},
@@ -24,6 +25,8 @@ use crate::{
     service::{Service, identity::Sender},
     tunnel::{self, Wish},
 };
+
+const SCOPE: HeaderName = HeaderName::from_static(headers::SCOPE);
 
 pub(crate) fn handle(
     core: &Rc<Core>,
@@ -55,19 +58,20 @@ pub(crate) fn handle(
             .await;
         }
         match find_flow(core, connection.tag.role, service, &mut head.headers, facts) {
-            Ok(None) if facts::concerns(&core.world, &core.shared, name, head.uri.path()) => {
-                core.counters.add(Counted::Plain);
-                let flow = Flow::Alone;
-                Box::pin(planned(core, connection, service, head, facts, incoming, flow)).await
+            Ok(None) if !facts::concerns(&core.world, &core.shared, name, head.uri.path()) => {
+                plain(core, connection, service, &mut head, facts, incoming, None).await
             }
-            Ok(None) => plain(core, connection, service, head, facts, incoming, None).await,
-            Ok(Some(flow)) => {
-                core.counters.add(Counted::Scoped);
-                if connection.tag.role == Role::Internal && matches!(flow, Flow::Begins(_)) {
-                    core.shared.correlation.note_passed_scope();
+            Ok(flow) => match planned(core, connection, service, head, facts, &incoming, flow) {
+                // What asks one service differs little from a request without a scope. All else is boxed.
+                Ok((mut job, Plan::Local, None)) if job.concern.is_none() => {
+                    execute_here(&mut job, Body::from(incoming)).await
                 }
-                Box::pin(planned(core, connection, service, head, facts, incoming, flow)).await
-            }
+                Ok((job, plan, None)) => Box::pin(execute(job, &plan, Body::from(incoming))).await,
+                Ok((job, plan, Some(wish))) => {
+                    Box::pin(tunnel::scoped(job, plan, wish, connection.hold())).await
+                }
+                Err(refusal) => refusal,
+            },
             Err(problem) => core.refuse(&problem),
         }
     }
@@ -136,8 +140,9 @@ fn lost() -> Problem {
 
 /// Reads and checks the scope that the request itself brings.
 fn own_scope(core: &Core, service: &Service, headers: &HeaderMap) -> Result<Arc<Carried>, Problem> {
-    let mut values = headers.get_all(headers::SCOPE).iter();
-    let (Some(value), None) = (values.next(), values.next()) else {
+    // There are few headers, and each has been looked at already: to find one by its name costs more.
+    let mut values = headers.iter().filter(|(name, _)| **name == SCOPE);
+    let (Some((_, value)), None) = (values.next(), values.next()) else {
         return Err(Problem::new(
             Code::ScopeRepeated,
             "send one `X-Scope` header; join entries with `,` inside it",
@@ -166,30 +171,33 @@ fn read_and_check(core: &Core, text: &str) -> Result<Scope, Problem> {
 
 // === steps 4 to 6 ===
 
-async fn planned(
+/// Finds out what becomes of a request that has a scope or concerns replicas, or why it is refused.
+fn planned(
     core: &Rc<Core>,
     connection: &Connection<Arc<Tag>>,
     service: &Rc<Service>,
     head: request::Parts,
     facts: Facts,
-    incoming: Received,
-    flow: Flow,
-) -> Response<Body> {
-    let (mut job, wish) = match job(core, connection, service, head, facts, &incoming, flow) {
-        Ok(ready) => ready,
-        Err(problem) => return core.refuse(&problem),
-    };
-    let plan = match facts::decide(&mut job, None, wish.is_some()) {
-        Ok(plan) => plan,
+    incoming: &Received,
+    flow: Option<Flow>,
+) -> Result<(Box<Job>, Plan, Option<Wish>), Response<Body>> {
+    core.counters.add(match &flow {
+        None => Counted::Plain,
+        Some(_) => Counted::Scoped,
+    });
+    if connection.tag.role == Role::Internal && matches!(flow, Some(Flow::Begins(_))) {
+        core.shared.correlation.note_passed_scope();
+    }
+    let flow = flow.unwrap_or(Flow::Alone);
+    let (mut job, wish) = job(core, connection, service, head, facts, incoming, flow)
+        .map_err(|problem| core.refuse(&problem))?;
+    match facts::decide(&mut job, None, wish.is_some()) {
+        Ok(plan) => Ok((job, plan, wish)),
         // The workflow that it belongs to is told, too.
         Err(problem) => {
             let refused = Done::refused(job.here(), problem);
-            return finish(&job, PlanKind::Local, refused);
+            Err(finish(&job, PlanKind::Local, refused))
         }
-    };
-    match wish {
-        Some(wish) => tunnel::scoped(job, plan, wish, connection.hold()).await,
-        None => execute(job, &plan, Body::from(incoming)).await,
     }
 }
 
@@ -239,7 +247,7 @@ fn job(
     facts: Facts,
     incoming: &Received,
     flow: Flow,
-) -> Result<(Job, Option<Wish>), Problem> {
+) -> Result<(Box<Job>, Option<Wish>), Problem> {
     let wish = Wish::take(&head, facts, incoming, connection);
     head::prepare(&mut head, facts, service, sender(connection))?;
     let caller = match (connection.tag.role, &flow) {
@@ -248,6 +256,8 @@ fn job(
     };
     let mut job = Job::new(core.clone(), service.clone(), head, flow, caller);
     job.client = connection.client();
+    // An identity is put on a head as the glue says, in any header.
+    job.may_show_credential = facts.credential || job.service.identity.is_some();
     job.is_tls = connection.is_tls;
     // With one address for both, a user's scope cannot be told from one that a service passes on.
     job.tells_unused = connection.tag.role == Role::Public;
@@ -256,48 +266,58 @@ fn job(
 
 /// Passes a request on. The answer to a question that is remembered is kept, and given when the service
 /// cannot be reached.
-fn plain(
+///
+/// `head` is left empty. It is borrowed, and this is one block without others in it, because what a future has is moved
+/// into it, and what it comes to is moved out of it.
+async fn plain(
     core: &Core,
     connection: &Connection<Arc<Tag>>,
     service: &Service,
-    mut head: request::Parts,
+    head: &mut request::Parts,
     facts: Facts,
     incoming: Received,
     question: Option<Box<Question>>,
-) -> impl Future<Output = Response<Body>> {
+) -> Response<Body> {
     core.counters.add(Counted::Plain);
-    let wish = Wish::take(&head, facts, &incoming, connection);
-    async move {
-        if let Err(problem) = head::prepare(&mut head, facts, service, sender(connection)) {
-            return core.refuse(&problem);
-        }
-        let method = head.method.clone();
-        let (body, progress) = Body::from(incoming).watch_request(&service.trailers);
-        let timeout_ms = core.limits().upstream_timeout_ms;
-        let sending = pin!(async {
-            if let Some(wish) = wish {
-                return Box::pin(tunnel::plain(core, service, head, wish, connection.hold())).await;
-            }
-            let upstream = service.upstream_for(&mut head.headers);
-            let mut response = upstream.send(Request::from_parts(head, body)).await?;
-            head::clean_response(response.headers_mut());
-            Ok(response)
-        });
-        let error = match core.clock.timeout_idle(timeout_ms, progress, sending).await {
-            Ok(Ok(response)) => {
-                return match question {
-                    Some(question) => core.shared.discovery.keep(*question, response, core.limits()),
-                    None => response,
-                };
-            }
-            Ok(Err(error)) => error,
-            Err(Expired) => {
-                Limit::UpstreamTimeout.hit();
-                SendError::timeout(timeout_ms)
-            }
-        };
-        unanswered(core, service, &method, &error, question.as_deref())
+    let wish = Wish::take(head, facts, &incoming, connection);
+    if let Err(problem) = head::prepare(head, facts, service, sender(connection)) {
+        return core.refuse(&problem);
     }
+    let method = head.method.clone();
+    let timeout_ms = core.limits().upstream_timeout_ms;
+    let answered = if let Some(wish) = wish {
+        let switching = Box::pin(tunnel::plain(
+            core,
+            service,
+            head::take(head),
+            wish,
+            connection.hold(),
+        ));
+        core.clock.timeout_idle(timeout_ms, None, switching).await
+    } else {
+        let (body, progress) = Body::from(incoming).watch_request(&service.trailers);
+        let upstream = service.upstream_for(&mut head.headers);
+        let sending = pin!(upstream.send(head::take_as_request(head, body)));
+        let mut answered = core.clock.timeout_idle(timeout_ms, progress, sending).await;
+        if let Ok(Ok(response)) = &mut answered {
+            head::clean_response(response.headers_mut());
+        }
+        answered
+    };
+    let error = match answered {
+        Ok(Ok(response)) => {
+            return match question {
+                Some(question) => core.shared.discovery.keep(*question, response, core.limits()),
+                None => response,
+            };
+        }
+        Ok(Err(error)) => error,
+        Err(Expired) => {
+            Limit::UpstreamTimeout.hit();
+            SendError::timeout(timeout_ms)
+        }
+    };
+    unanswered(core, service, &method, &error, question.as_deref())
 }
 
 /// The answer in place of the service's. Not on the fast path any more: it says what is known about execution.

@@ -1,8 +1,13 @@
 //! One generation of the configuration with one core's connections.
 
 mod collect;
+mod receipts;
 
-use std::{collections::HashMap, rc::Rc, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    rc::Rc,
+    sync::Arc,
+};
 
 use cheops_net::{
     Body, Clock, NotDone, PeerLink, PeerOptions, Trailers, Upstream, UpstreamOptions, UpstreamTarget,
@@ -10,6 +15,8 @@ use cheops_net::{
 use cheops_ports::Coordinator;
 use cheops_types::{Code, Limit, Limits, Outcome, Problem, ServiceName, SiteName, headers};
 use http::Response;
+
+use receipts::Receipts;
 
 use crate::{
     Counted, Counters, Shared, World, answer,
@@ -24,8 +31,11 @@ pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     pub(crate) clock: Rc<Clock>,
     pub(crate) counters: Arc<Counters>,
-    services: HashMap<ServiceName, Rc<Service>>,
+    /// Not hashed: for a few names that every request looks for that would be the dearer way.
+    services: BTreeMap<ServiceName, Rc<Service>>,
     peers: HashMap<SiteName, Rc<PeerLink>>,
+    /// What answers of this site say most often.
+    pub(crate) receipts: Receipts,
     /// What other agents carry.
     pub(crate) carried_scopes: ReadScopes,
 }
@@ -45,6 +55,7 @@ impl Core {
             counters,
             services,
             peers,
+            receipts: Receipts::default(),
             carried_scopes: ReadScopes::default(),
         }
     }
@@ -66,6 +77,7 @@ impl Core {
             shared: self.shared.clone(),
             clock: self.clock.clone(),
             counters: self.counters.clone(),
+            receipts: Receipts::default(),
             carried_scopes: ReadScopes::default(),
         }
     }
@@ -121,7 +133,7 @@ impl Core {
     }
 }
 
-fn services(world: &World, clock: &Rc<Clock>, old: Option<&Core>) -> HashMap<ServiceName, Rc<Service>> {
+fn services(world: &World, clock: &Rc<Clock>, old: Option<&Core>) -> BTreeMap<ServiceName, Rc<Service>> {
     let options = UpstreamOptions::from(&world.limits);
     let services = world.services.values().map(|entry| {
         let old = old.and_then(|old| old.services.get(&entry.name));

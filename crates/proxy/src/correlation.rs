@@ -31,6 +31,7 @@ pub(crate) use held::Owner;
 pub(crate) use read_scopes::ReadScopes;
 pub use saved::{InvalidSaved, SavedScope};
 use scopes::{Entering, Known, Scopes};
+pub(crate) use sealed::Sealed;
 use under_way::UnderWay;
 pub(crate) use workflow::{Carried, Workflow};
 
@@ -232,10 +233,11 @@ impl Correlation {
     // === the scope itself, in carriers that have room for it ===
 
     /// The scope of a workflow, as nobody else can write it beside the key; none where it is too long.
-    pub(crate) fn seal(&self, workflow: &Workflow) -> Option<String> {
+    pub(crate) fn seal(&self, workflow: &Workflow) -> Option<Sealed> {
         let Workflow { key, carried, .. } = workflow;
-        let seal = self.keys.seal(*key, carried.inside_replica, &carried.text);
-        sealed::write(carried, seal)
+        Sealed::of(carried, || {
+            self.keys.seal(*key, carried.inside_replica, &carried.text)
+        })
     }
 
     /// Reads it again, and remembers it if there is room.

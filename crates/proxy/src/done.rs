@@ -96,12 +96,18 @@ pub(crate) fn finish(job: &Job, plan: PlanKind, done: Done) -> Response<Body> {
             answer::problem(&problem)
         }
     };
-    let workflow = job.close(&visits, workflow);
-    let mut receipt = Receipt {
+    let receipt = Receipt {
         complete,
         workflow,
         ..Receipt::new(plan, visits)
     };
+    put_receipt(job, receipt, &mut response);
+    response
+}
+
+/// Ends the job, and says in the answer what happened. The workflow of `receipt` is what this job has found out of it.
+pub(crate) fn put_receipt(job: &Job, mut receipt: Receipt, response: &mut Response<Body>) {
+    receipt.workflow = job.close(&receipt.sites, std::mem::take(&mut receipt.workflow));
     if let Some(told) = response.extensions_mut().remove::<Told>() {
         tell(&mut receipt, told);
     } else {
@@ -122,6 +128,5 @@ pub(crate) fn finish(job: &Job, plan: PlanKind, done: Done) -> Response<Body> {
         receipt = %receipt.to_header(),
         "scoped request"
     );
-    answer::put_receipt(&mut response, &receipt);
-    response
+    job.core.receipts.put(response, &receipt, job.here());
 }

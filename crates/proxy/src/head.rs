@@ -4,10 +4,10 @@ mod strict;
 
 use cheops_types::{Code, Problem, headers};
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Uri, Version,
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version,
     header::{
-        CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-        TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
+        AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, PROXY_AUTHENTICATE,
+        PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
     },
     request,
 };
@@ -22,6 +22,10 @@ const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
+const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
+/// The headers of which one tells callers of one address apart.
+pub(crate) const CREDENTIALS: [HeaderName; 3] = [AUTHORIZATION, AUTH_TOKEN, COOKIE];
+
 /// What one look at all header names tells, so that each is removed only where it stands.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // one bit per header, read once
@@ -33,6 +37,8 @@ pub(crate) struct Facts {
     pub(crate) upgrade: bool,
     /// A trace of its caller.
     pub(crate) trace: bool,
+    /// One of [`CREDENTIALS`].
+    pub(crate) credential: bool,
     /// A length, of which there must be one.
     pub(crate) length: bool,
     /// A header that some read as one that frames the message.
@@ -58,7 +64,8 @@ impl Facts {
                 UPGRADE => facts.upgrade = true,
                 EXPECT => facts.expect = true,
                 TE => facts.te = true,
-                COOKIE => facts.cookie = true,
+                COOKIE => (facts.cookie, facts.credential) = (true, true),
+                AUTHORIZATION => facts.credential = true,
                 CONTENT_LENGTH => facts.length = true,
                 TRAILER => facts.trailer = true,
                 TRANSFER_ENCODING | PROXY_AUTHENTICATE | PROXY_AUTHORIZATION => facts.rare = true,
@@ -73,6 +80,7 @@ impl Facts {
             [b'x', b'-' | b'_', ..] => {
                 self.scope |= name == headers::SCOPE;
                 self.internal |= is_internal(name);
+                self.credential |= *name == AUTH_TOKEN;
             }
             [b't', b'r', b'a', b'c', b'e', ..] => {
                 self.trace |= name == "traceparent" || name == "tracestate";
@@ -350,6 +358,21 @@ fn passed(value: &HeaderValue, name: &str) -> bool {
             .filter(|word| !word.is_empty());
         words.nth(1) == Some(name.as_bytes())
     })
+}
+
+/// Makes a request of a head, of which nothing is left.
+pub(crate) fn take_as_request<B>(head: &mut request::Parts, body: B) -> Request<B> {
+    let mut request = Request::new(body);
+    *request.method_mut() = std::mem::take(&mut head.method);
+    *request.uri_mut() = std::mem::take(&mut head.uri);
+    *request.version_mut() = head.version;
+    *request.headers_mut() = std::mem::take(&mut head.headers);
+    request
+}
+
+/// The same without a body.
+pub(crate) fn take(head: &mut request::Parts) -> request::Parts {
+    take_as_request(head, ()).into_parts().0
 }
 
 /// A copy of a request's head.

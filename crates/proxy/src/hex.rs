@@ -1,11 +1,22 @@
 //! Numbers as hexadecimal digits, without the machinery of formatting: every scoped request has several.
 
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
+/// The digits of each byte.
+static DIGITS: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut of_bytes = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        of_bytes[byte] = [digits[byte >> 4], digits[byte & 15]];
+        byte += 1;
+    }
+    of_bytes
+};
 
-/// Appends a number's last digits, in lower case.
-pub(crate) fn push(text: &mut Vec<u8>, number: u128, digits: u32) {
-    for digit in (0..digits).rev() {
-        text.push(DIGITS[(number >> (4 * digit)) as usize & 15]);
+/// Appends a number's last digits, in lower case: so many that they are whole bytes.
+pub(crate) fn push(text: &mut Vec<u8>, number: u128, digits: usize) {
+    let bytes = number.to_be_bytes();
+    for byte in &bytes[bytes.len() - digits / 2..] {
+        text.extend_from_slice(&DIGITS[usize::from(*byte)]);
     }
 }
 

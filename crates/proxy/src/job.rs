@@ -12,16 +12,12 @@ use cheops_glue::ListShape;
 use cheops_net::Client;
 use cheops_plan::Concern;
 use cheops_types::{Code, Limit, Outcome, Problem, Receipt, ServiceName, SiteName, VerbClass, Visit};
-use http::{
-    HeaderName,
-    header::{AUTHORIZATION, COOKIE},
-    request,
-};
+use http::request;
 
 use crate::{
     core::Core,
     correlation::{About, Carried, Happened, Owner, WithCredential, Workflow},
-    head,
+    head::{self, CREDENTIALS},
     service::Service,
 };
 pub(crate) use answer_ids::AnswerIds;
@@ -30,8 +26,6 @@ pub(crate) use cheops_plan::Party;
 /// The statuses of answers behind which the service goes on.
 const ACCEPTED: u16 = 202;
 const SWITCHED: u16 = 101;
-/// The headers of which one tells callers of one address apart.
-const CREDENTIALS: [HeaderName; 3] = [AUTHORIZATION, HeaderName::from_static("x-auth-token"), COOKIE];
 /// As much of a credential's end as tells it from others.
 const CREDENTIAL_END_BYTES: usize = 32;
 
@@ -75,10 +69,12 @@ pub(crate) struct Job {
     pub(crate) caller: Party,
     /// Whose budgets count.
     pub(crate) client: Option<Client>,
+    /// Whether a credential may be in its head.
+    pub(crate) may_show_credential: bool,
     /// Whether it came through TLS.
     pub(crate) is_tls: bool,
     /// What replication has to do with the request; mostly nothing.
-    pub(crate) concern: Option<Concern>,
+    pub(crate) concern: Option<Box<Concern>>,
     pub(crate) answer_ids: AnswerIds,
     /// Whether its scope is its caller's own, and what that names in vain can be told.
     pub(crate) tells_unused: bool,
@@ -93,19 +89,20 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// Boxed, because a request goes through many hands.
     pub(crate) fn new(
         core: Rc<Core>,
         service: Rc<Service>,
         head: request::Parts,
         flow: Flow,
         caller: Party,
-    ) -> Self {
+    ) -> Box<Self> {
         let identity = core
             .world
             .profile
             .identify(&service.name, head.method.as_str(), head.uri.path());
         let (verb, list) = (identity.verb, identity.list.cloned());
-        Self {
+        Box::new(Self {
             core,
             service,
             verb,
@@ -113,6 +110,7 @@ impl Job {
             head,
             caller,
             client: None,
+            may_show_credential: true,
             is_tls: false,
             concern: None,
             answer_ids: AnswerIds::Local,
@@ -122,7 +120,7 @@ impl Job {
             flow,
             begun: OnceCell::new(),
             asked: RefCell::default(),
-        }
+        })
     }
 
     /// Whether a site may be asked once more. A scope of 2 KB can name a site a hundred times, each name as
@@ -142,7 +140,7 @@ impl Job {
     }
 
     /// The same request for what is done after its answer, outside of its workflow.
-    pub(crate) fn look_alike(&self) -> Self {
+    pub(crate) fn look_alike(&self) -> Box<Self> {
         let mut job = Self::new(
             self.core.clone(),
             self.service.clone(),
@@ -215,6 +213,15 @@ impl Job {
         Ok(Some(&self.begun.get_or_init(|| begun).workflow))
     }
 
+    /// Its head, of which method and target stay. Its workflow begins before, because that depends on the rest.
+    pub(crate) fn take_head(&mut self) -> Result<request::Parts, Problem> {
+        self.workflow()?;
+        let (method, uri) = (self.head.method.clone(), self.head.uri.clone());
+        let head = head::take(&mut self.head);
+        (self.head.method, self.head.uri) = (method, uri);
+        Ok(head)
+    }
+
     /// In whose share its scope counts.
     fn owner(&self) -> Owner {
         let keys = self.core.shared.correlation.keys();
@@ -224,9 +231,10 @@ impl Job {
             None => self.client.map(Client::number),
         };
         let headers = &self.head.headers;
-        let credential = CREDENTIALS
-            .iter()
-            .find_map(|name| headers.get(name))
+        let shown = self.may_show_credential;
+        let credential = shown
+            .then(|| CREDENTIALS.iter().find_map(|name| headers.get(name)))
+            .flatten()
             .map(|value| {
                 let bytes = value.as_bytes();
                 keys.caller(&bytes[bytes.len().saturating_sub(CREDENTIAL_END_BYTES)..])

@@ -25,6 +25,9 @@ use siphasher::{
     sip128::{self, Hasher128 as _},
 };
 
+/// What is sealed up to this length is put together first, which is cheaper than to feed it piece by piece. It gives the same.
+const SEALED_AT_ONCE_BYTES: usize = 160;
+
 const MAC_BITS: u32 = 48;
 const NUMBER_BITS: u32 = 28;
 const GENERATION_BITS: u32 = 52;
@@ -107,8 +110,16 @@ impl KeyMaker {
 
     /// What nobody else can write beside a key.
     pub(crate) fn seal(&self, key: u128, is_inside_replica: bool, scope: &str) -> u64 {
+        let mut bytes = [0; SEALED_AT_ONCE_BYTES];
+        let len = size_of::<u128>() + 1 + scope.len();
+        if len <= bytes.len() {
+            bytes[..16].copy_from_slice(&key.to_le_bytes());
+            bytes[16] = u8::from(is_inside_replica);
+            bytes[17..len].copy_from_slice(scope.as_bytes());
+            return self.seals.hash(&bytes[..len]);
+        }
         let mut hasher = self.seals;
-        hasher.write_u128(key);
+        hasher.write(&key.to_le_bytes());
         hasher.write_u8(u8::from(is_inside_replica));
         hasher.write(scope.as_bytes());
         hasher.finish()
@@ -137,17 +148,12 @@ impl KeyMaker {
     }
 
     fn mac(&self, content: u128) -> u64 {
-        let mut hasher = self.mac;
-        hasher.write_u64(content as u64);
-        hasher.write_u64((content >> 64) as u64);
-        hasher.finish() & MAC_MASK
+        self.mac.hash(&content.to_le_bytes()) & MAC_MASK
     }
 
     /// 80 bits that nobody can tell without the secret.
     fn mask(&self, mac: u64) -> u128 {
-        let mut hasher = self.mask;
-        hasher.write_u64(mac);
-        hasher.finish128().as_u128() >> MAC_BITS
+        self.mask.hash(&mac.to_le_bytes()).as_u128() >> MAC_BITS
     }
 }
 
@@ -243,6 +249,22 @@ mod tests {
                 prop_assert_eq!(maker.open(key ^ 1 << bit), None);
             }
         }
+    }
+
+    #[test]
+    fn a_seal_is_of_its_bytes_alone() {
+        let maker = maker();
+        let mut seals = HashSet::new();
+        for len in 0..400 {
+            let scope = "s".repeat(len);
+            let mut hasher = maker.seals;
+            hasher.write(&7_u128.to_le_bytes());
+            hasher.write_u8(1);
+            hasher.write(scope.as_bytes());
+            assert_eq!(maker.seal(7, true, &scope), hasher.finish(), "{len}");
+            seals.insert(maker.seal(7, true, &scope));
+        }
+        assert_eq!(seals.len(), 400);
     }
 
     #[test]

@@ -89,7 +89,7 @@ async fn call(
         answer,
         is_broken,
         ..
-    } = Box::pin(job.attempt_here(head, body)).await;
+    } = Box::pin(job.attempt_here(&mut head, body)).await;
     job.close(std::slice::from_ref(&visit), Vec::new());
     match answer {
         Answer::Response(response) => Ok(response),

@@ -82,7 +82,7 @@ fn admit(
     peer: &SiteName,
     mut head: request::Parts,
     incoming: &Received,
-) -> Result<(Job, Plan, Option<Wish>), Problem> {
+) -> Result<(Box<Job>, Plan, Option<Wish>), Problem> {
     let service = find_service(core, peer, &head)?;
     facts::check_path(&Asking::of(core, &service.name, &head, Party::Peer))
         .map_err(|problem| problem.at(&core.world.site))?;

@@ -41,31 +41,33 @@ impl Proxy {
 impl Handler for Proxy {
     type Tag = Arc<Tag>;
 
-    async fn handle(
+    fn handle(
         self: Rc<Self>,
         connection: Rc<Connection<Arc<Tag>>>,
         request: Request<Received>,
-    ) -> Result<Response<Body>, Infallible> {
+    ) -> impl Future<Output = Result<Response<Body>, Infallible>> + 'static {
         let core = self.core();
         let is_head = request.method() == Method::HEAD;
         let is_http2 = request.version() == Version::HTTP_2;
         let is_endless = is_endless(&core, &connection.tag, &request);
-        // The state of a plain request stays small: everything else is boxed, and what it goes through are
-        // blocks, because an `async fn` has room for its arguments twice.
-        let mut response = match (connection.tag.role, &connection.tag.service) {
-            (Role::Peer, _) => Box::pin(peer_port::handle(&core, &connection, request)).await,
-            (_, Some(service)) => client_port::handle(&core, &connection, service, request).await,
-            (_, None) => unreachable!("a client port has a service"),
-        };
-        if is_head {
-            answer::drop_body(&mut response);
-        } else if is_endless && response.body().size_hint().exact().is_none() {
-            response = response.map(|body| body.until(connection.ending()));
+        async move {
+            // The state of a plain request stays small: everything else is boxed, and what it goes through are
+            // blocks, because an `async fn` has room for its arguments twice.
+            let mut response = match (connection.tag.role, &connection.tag.service) {
+                (Role::Peer, _) => Box::pin(peer_port::handle(&core, &connection, request)).await,
+                (_, Some(service)) => client_port::handle(&core, &connection, service, request).await,
+                (_, None) => unreachable!("a client port has a service"),
+            };
+            if is_head {
+                answer::drop_body(&mut response);
+            } else if is_endless && response.body().size_hint().exact().is_none() {
+                response = response.map(|body| body.until(connection.ending()));
+            }
+            if is_http2 {
+                response = response.map(|body| connection.paced(body));
+            }
+            Ok(response)
         }
-        if is_http2 {
-            response = response.map(|body| connection.paced(body));
-        }
-        Ok(response)
     }
 }
 

@@ -118,7 +118,7 @@ pub(crate) async fn plain(
 }
 
 /// An upgrade under a scope: it goes to one site, the first of the plan that takes it.
-pub(crate) async fn scoped(job: Job, mut plan: Plan, wish: Wish, hold: Hold) -> Response<Body> {
+pub(crate) async fn scoped(job: Box<Job>, mut plan: Plan, wish: Wish, hold: Hold) -> Response<Body> {
     let kind = plan.kind();
     if let Plan::Owner(sites) = &plan {
         plan = match cross::plan_for_one(&job, sites).await {

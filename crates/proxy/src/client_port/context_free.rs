@@ -45,7 +45,7 @@ pub(super) async fn handle(
         Ok(Some(found)) => found,
         Ok(None) => {
             let question = question.map(Box::new);
-            return super::plain(core, connection, service, head, facts, incoming, question).await;
+            return super::plain(core, connection, service, &mut head, facts, incoming, question).await;
         }
         Err(problem) => return core.refuse(&problem),
     };

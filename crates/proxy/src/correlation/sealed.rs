@@ -9,17 +9,36 @@ const TEXT_MAX_BYTES: usize = 128;
 const SEAL_BYTES: usize = 8;
 
 /// The seal, one byte that tells whether a replica executes, and the text.
-pub(super) fn write(carried: &Carried, seal: u64) -> Option<String> {
-    let text = carried.text.as_bytes();
-    if text.len() > TEXT_MAX_BYTES {
-        return None;
+pub(crate) struct Sealed {
+    bytes: [u8; SEAL_BYTES + 1 + TEXT_MAX_BYTES],
+    len: usize,
+}
+
+impl Sealed {
+    pub(super) fn of(carried: &Carried, seal: impl FnOnce() -> u64) -> Option<Self> {
+        let text = carried.text.as_bytes();
+        if text.len() > TEXT_MAX_BYTES {
+            return None;
+        }
+        let mut bytes = [0; SEAL_BYTES + 1 + TEXT_MAX_BYTES];
+        let len = SEAL_BYTES + 1 + text.len();
+        bytes[..SEAL_BYTES].copy_from_slice(&seal().to_be_bytes());
+        bytes[SEAL_BYTES] = u8::from(carried.inside_replica);
+        bytes[SEAL_BYTES + 1..len].copy_from_slice(text);
+        Some(Self { bytes, len })
     }
-    let mut bytes = [0; SEAL_BYTES + 1 + TEXT_MAX_BYTES];
-    bytes[..SEAL_BYTES].copy_from_slice(&seal.to_be_bytes());
-    bytes[SEAL_BYTES] = u8::from(carried.inside_replica);
-    let end = SEAL_BYTES + 1 + text.len();
-    bytes[SEAL_BYTES + 1..end].copy_from_slice(text);
-    Some(URL_SAFE_NO_PAD.encode(&bytes[..end]))
+
+    /// How long it is where it is written.
+    pub(crate) fn text_bytes(&self) -> usize {
+        base64::encoded_len(self.len, false).unwrap_or_default()
+    }
+
+    pub(crate) fn push(&self, out: &mut Vec<u8>) {
+        let begin = out.len();
+        out.resize(begin + self.text_bytes(), 0);
+        // There is room for all of it.
+        let _ = URL_SAFE_NO_PAD.encode_slice(&self.bytes[..self.len], &mut out[begin..]);
+    }
 }
 
 pub(super) fn read(sealed: &str) -> Option<(u64, bool, String)> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cheops_scope::{ParseLimits, Scope, read};
 use cheops_types::Limits;
+use http::HeaderValue;
 
 use super::{held::InUse, scopes::Known};
 
@@ -12,6 +13,8 @@ use super::{held::InUse, scopes::Known};
 pub(crate) struct Carried {
     pub(crate) scope: Scope,
     pub(crate) text: String,
+    /// The text as a header's value; none where it cannot be one.
+    pub(crate) value: Option<HeaderValue>,
     /// Whether a replica executes an operation: the other sites do the same at theirs.
     pub(crate) inside_replica: bool,
 }
@@ -22,8 +25,12 @@ impl Carried {
     }
 
     pub(crate) fn of(scope: Scope, inside_replica: bool) -> Arc<Self> {
+        let text = scope.to_string();
+        // Its bytes are shared by all requests that carry it.
+        let value = HeaderValue::from_str(&text).ok();
         Arc::new(Self {
-            text: scope.to_string(),
+            text,
+            value,
             scope,
             inside_replica,
         })

@@ -76,7 +76,7 @@ impl Asking<'_> {
         verb: VerbClass,
         wants_sites: bool,
         is_effect_free: bool,
-    ) -> Result<Option<Concern>, Problem> {
+    ) -> Result<Option<Box<Concern>>, Problem> {
         let is_concerned = || concerns(self.world, self.shared, self.service, self.path);
         if self.shared.replication().is_none() || !(wants_sites || is_concerned()) {
             return Ok(None);
@@ -87,7 +87,7 @@ impl Asking<'_> {
         let mut concern = self.about(verb, is_effect_free);
         self.find_set(&mut concern, is_effect_free)?;
         concern.container = self.container(verb)?;
-        Ok(Some(concern))
+        Ok(Some(Box::new(concern)))
     }
 
     /// What the path, the method and the preferences say.

@@ -51,7 +51,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What all sites' tasks share.
 struct Watching {
-    job: Job,
+    job: Box<Job>,
     shape: Arc<ListShape>,
     /// What each site is asked, with the ids that it knows.
     heads: BTreeMap<SiteName, request::Parts>,

@@ -82,7 +82,7 @@ async fn with_own_part(
 async fn own_part(job: &Job, rule: &ContextFree, replay: &Replay, told: &mut Vec<Visit>) -> Option<String> {
     let (discovery, service) = (&job.core.shared.discovery, &job.service.name);
     let Attempt { visit, answer, .. } =
-        Box::pin(job.attempt_here(head::copy(&job.head), replay.body()?)).await;
+        Box::pin(job.attempt_here(&mut head::copy(&job.head), replay.body()?)).await;
     told.push(Visit {
         service: Some(service.clone()),
         ..visit

@@ -128,7 +128,7 @@ impl Clock {
     ) -> Within<F> {
         Within {
             deadline: self.deadline(within_ms),
-            within_ms,
+            time_ms: within_ms,
             progress,
             future,
         }
@@ -174,7 +174,7 @@ impl Clock {
 pub struct Within<F> {
     future: F,
     deadline: Deadline,
-    within_ms: u64,
+    time_ms: u64,
     /// Of the body whose moves count.
     progress: Option<Progress>,
 }
@@ -190,10 +190,10 @@ impl<F: Future + Unpin> Future for Within<F> {
             ready!(Pin::new(&mut self.deadline).poll(cx));
             let still = self.progress.as_ref().and_then(Progress::still_for);
             let still_ms = still.map_or(u64::MAX, |still| still.as_millis() as u64);
-            if still_ms >= self.within_ms {
+            if still_ms >= self.time_ms {
                 return Poll::Ready(Err(Expired));
             }
-            self.deadline = self.deadline.clock.deadline(self.within_ms - still_ms);
+            self.deadline = self.deadline.clock.deadline(self.time_ms - still_ms);
         }
     }
 }

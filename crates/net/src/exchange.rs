@@ -56,7 +56,7 @@ pub(crate) struct Exchange {
     line: LineRef,
     request: Request<Body>,
     /// What can be put back into the request while nothing of it was sent.
-    whole: Option<Option<Bytes>>,
+    whole: Option<Bytes>,
     upload: Upload,
     /// The service takes no more of the request; what it says counts all the same.
     is_cut: bool,
@@ -66,8 +66,8 @@ impl Exchange {
     pub(crate) fn new(line: LineRef, mut request: Request<Body>) -> Self {
         let body = std::mem::replace(request.body_mut(), Body::Empty);
         let whole = match &body {
-            Body::Full(bytes) => Some(bytes.clone()),
-            Body::Empty => Some(None),
+            Body::Full(bytes) => Some(bytes.clone().unwrap_or_default()),
+            Body::Empty => Some(Bytes::new()),
             _ => None,
         };
         let upload = {
@@ -149,7 +149,7 @@ impl Exchange {
         match self.whole.take() {
             Some(bytes) => {
                 let mut request = std::mem::replace(&mut self.request, Request::new(Body::Empty));
-                *request.body_mut() = bytes.map_or(Body::Empty, Body::full);
+                *request.body_mut() = Body::full(bytes);
                 error.with_request(request)
             }
             None => error,

@@ -70,7 +70,7 @@ pub(crate) fn handle(
                 Ok((job, plan, Some(wish))) => {
                     Box::pin(tunnel::scoped(job, plan, wish, connection.hold())).await
                 }
-                Err(refusal) => refusal,
+                Err(refusal) => *refusal,
             },
             Err(problem) => core.refuse(&problem),
         }
@@ -171,6 +171,9 @@ fn read_and_check(core: &Core, text: &str) -> Result<Scope, Problem> {
 
 // === steps 4 to 6 ===
 
+/// A request, what becomes of it, and the wish to switch protocols, where it has one.
+type Planned = (Box<Job>, Plan, Option<Wish>);
+
 /// Finds out what becomes of a request that has a scope or concerns replicas, or why it is refused.
 fn planned(
     core: &Rc<Core>,
@@ -180,7 +183,7 @@ fn planned(
     facts: Facts,
     incoming: &Received,
     flow: Option<Flow>,
-) -> Result<(Box<Job>, Plan, Option<Wish>), Response<Body>> {
+) -> Result<Planned, Box<Response<Body>>> {
     core.counters.add(match &flow {
         None => Counted::Plain,
         Some(_) => Counted::Scoped,
@@ -190,13 +193,13 @@ fn planned(
     }
     let flow = flow.unwrap_or(Flow::Alone);
     let (mut job, wish) = job(core, connection, service, head, facts, incoming, flow)
-        .map_err(|problem| core.refuse(&problem))?;
+        .map_err(|problem| Box::new(core.refuse(&problem)))?;
     match facts::decide(&mut job, None, wish.is_some()) {
         Ok(plan) => Ok((job, plan, wish)),
         // The workflow that it belongs to is told, too.
         Err(problem) => {
             let refused = Done::refused(job.here(), problem);
-            Err(finish(&job, PlanKind::Local, refused))
+            Err(Box::new(finish(&job, PlanKind::Local, refused)))
         }
     }
 }

@@ -135,9 +135,7 @@ impl Correlation {
     /// Begins a workflow; `None` when its caller has used up his share for scopes. It must be ended.
     pub(crate) fn begin(&self, carried: &Arc<Carried>, owner: Owner, limits: &Limits) -> Option<Workflow> {
         let number = self.keys.next_number();
-        let generation = self
-            .keys
-            .generation(number, carried.inside_replica, &carried.text);
+        let generation = carried.generation(&self.keys, number);
         let Some(known) = self.remember(generation, carried, owner, limits) else {
             Limit::CorrelationScopes.hit();
             return None;

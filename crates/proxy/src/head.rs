@@ -6,8 +6,10 @@ use cheops_types::{Code, Problem, headers};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version,
     header::{
-        AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, PROXY_AUTHENTICATE,
-        PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
+        ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH,
+        CONTENT_TYPE, COOKIE, DATE, ETAG, EXPECT, HOST, LAST_MODIFIED, PROXY_AUTHENTICATE,
+        PROXY_AUTHORIZATION, SERVER, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, USER_AGENT, VARY,
+        VIA,
     },
     request,
 };
@@ -69,6 +71,9 @@ impl Facts {
                 CONTENT_LENGTH => facts.length = true,
                 TRAILER => facts.trailer = true,
                 TRANSFER_ENCODING | PROXY_AUTHENTICATE | PROXY_AUTHORIZATION => facts.rare = true,
+                // The most frequent ones, which say nothing of this.
+                ACCEPT | ACCEPT_ENCODING | ACCEPT_LANGUAGE | CACHE_CONTROL | CONTENT_TYPE | DATE | ETAG
+                | HOST | LAST_MODIFIED | SERVER | SET_COOKIE | USER_AGENT | VARY => {}
                 _ => facts.note_custom(name.as_str()),
             }
         }

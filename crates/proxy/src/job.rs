@@ -58,6 +58,7 @@ impl Drop for Begun {
     }
 }
 
+#[allow(clippy::struct_excessive_bools)] // each is one fact about the request
 pub(crate) struct Job {
     pub(crate) core: Rc<Core>,
     pub(crate) service: Rc<Service>,

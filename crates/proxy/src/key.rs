@@ -52,6 +52,8 @@ pub struct KeyMaker {
     mask: sip128::SipHasher24,
     seals: SipHasher24,
     fingerprints: sip128::SipHasher24,
+    /// What stands for this process.
+    process: u128,
     numbers: AtomicU64,
 }
 
@@ -60,6 +62,10 @@ pub struct KeyMaker {
 #[derive(Clone, Copy)]
 pub(crate) struct Number(u64);
 
+/// An era of one process. No two have the same, of whatever process they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Era(u128);
+
 impl KeyMaker {
     pub fn new(mac_secret: &[u8; 16], nonce_secret: &[u8; 16]) -> Self {
         let derive = |what: u8| {
@@ -67,17 +73,23 @@ impl KeyMaker {
             hasher.write_u8(what);
             hasher.finish128().as_bytes()
         };
+        let fingerprints = sip128::SipHasher24::new_with_key(nonce_secret);
         Self {
             mac: SipHasher24::new_with_key(&derive(0)),
             mask: sip128::SipHasher24::new_with_key(&derive(1)),
             seals: SipHasher24::new_with_key(&derive(2)),
-            fingerprints: sip128::SipHasher24::new_with_key(nonce_secret),
+            process: fingerprints.hash(&[]).as_u128(),
+            fingerprints,
             numbers: AtomicU64::new(0),
         }
     }
 
     pub(crate) fn next_number(&self) -> Number {
         Number(self.numbers.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn era(&self, number: Number) -> Era {
+        Era(self.process.wrapping_add(u128::from(number.0 >> NUMBER_BITS)))
     }
 
     /// The generation of a scope in the era of `number`.
@@ -249,6 +261,16 @@ mod tests {
                 prop_assert_eq!(maker.open(key ^ 1 << bit), None);
             }
         }
+    }
+
+    #[test]
+    fn an_era_is_of_one_process() {
+        let (maker, after_restart) = (maker(), KeyMaker::new(&[1; 16], &[3; 16]));
+        let number = maker.next_number();
+        let next_era = Number(number.0 + (1 << NUMBER_BITS));
+        assert_eq!(maker.era(number), maker.era(maker.next_number()));
+        assert_ne!(maker.era(number), maker.era(next_era));
+        assert_ne!(maker.era(number), after_restart.era(number));
     }
 
     #[test]

@@ -87,7 +87,7 @@ const BLOCK_MAX_BYTES: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
     /// Where each field stands behind the head's first line.
-    spans: Vec<Span>,
+    fields: Vec<Span>,
     /// All that stood there in the head before, to its last byte. Empty where it is not known.
     block: Vec<u8>,
     known: KnownFields,
@@ -111,7 +111,7 @@ impl Spans {
     /// Notes where `fields` stand in `bytes`, and tells where the first one begins.
     pub(super) fn note(&mut self, bytes: &[u8], fields: &[httparse::Header<'_>]) -> usize {
         self.block.clear();
-        self.spans.clear();
+        self.fields.clear();
         let offset = |part: &[u8]| part.as_ptr() as usize - bytes.as_ptr() as usize;
         let Some(first) = fields.first() else { return 0 };
         let begin = offset(first.name.as_bytes());
@@ -119,7 +119,7 @@ impl Spans {
             let start = offset(part) - begin;
             (start as u32, (start + part.len()) as u32)
         };
-        self.spans.extend(fields.iter().map(|field| Span {
+        self.fields.extend(fields.iter().map(|field| Span {
             name: range(field.name.as_bytes()),
             value: range(field.value),
         }));
@@ -129,18 +129,18 @@ impl Spans {
     /// The head was taken; its fields begin at `begin`.
     pub(super) fn remember(&mut self, head: &[u8], begin: usize) {
         let block = &head[begin..];
-        if self.block.is_empty() && !self.spans.is_empty() && block.len() <= BLOCK_MAX_BYTES {
+        if self.block.is_empty() && !self.fields.is_empty() && block.len() <= BLOCK_MAX_BYTES {
             self.block.extend_from_slice(block);
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.spans.len()
+        self.fields.len()
     }
 
     /// Whether the line before each field ends with CR and LF.
     pub(super) fn follow_whole_lines(&self, head: &[u8], begin: usize) -> bool {
-        self.spans.iter().all(|span| {
+        self.fields.iter().all(|span| {
             let begin = begin + span.name.0 as usize;
             begin >= 2 && head[begin - 2..begin] == *b"\r\n"
         })
@@ -154,9 +154,9 @@ impl Spans {
     ) -> impl Iterator<Item = Result<(HeaderName, HeaderValue), HeadError>> {
         // The block is kept until another one is noted.
         let is_repeated = !self.block.is_empty();
-        let Self { spans, known, .. } = self;
+        let Self { fields, known, .. } = self;
         let range = move |(start, end)| (begin + start as usize, begin + end as usize);
-        let spans = spans.iter().enumerate();
+        let spans = fields.iter().enumerate();
         spans.map(move |(place, span)| {
             if is_repeated && let Some(field) = known.again(place) {
                 return Ok(field);

@@ -5,13 +5,14 @@
 //! stand is found in each head anew, so that what is a head at all is decided without this.
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, header::HOST};
 
 use super::head::HeadError;
 
-/// So many fields of a head are remembered, each up to so many bytes.
+/// So many fields of a head are remembered, each up to so many bytes, and all of them up to so many.
 const PLACES_MAX: usize = 24;
 const FIELD_MAX_BYTES: usize = 256;
+const ALL_MAX_BYTES: usize = 2048;
 /// A place whose field is another one each time, a request's id say, is given up but for every so many heads: to remember
 /// costs more than to read.
 const MISSES_MAX: u8 = 4;
@@ -24,7 +25,7 @@ pub(crate) struct KnownFields(Vec<Place>);
 #[derive(Debug)]
 struct Place {
     /// From the name's first byte to the value's last.
-    bytes: Box<[u8]>,
+    bytes: Bytes,
     name: HeaderName,
     value: HeaderValue,
     misses: u8,
@@ -49,41 +50,57 @@ impl KnownFields {
     ) -> Result<(HeaderName, HeaderValue), HeadError> {
         let bytes = &head[name.0..value.1];
         let Some(known) = self.0.get_mut(place) else {
-            let (name, value) = read(head, name, value)?;
+            let field = read(head, name, value)?;
             if self.0.len() == place && place < PLACES_MAX {
-                self.0.push(Place::new(bytes, &name, &value, 0));
+                let room = self.room(place);
+                self.0.push(Place::new(bytes, &field, room, 0));
             }
-            return Ok((name, value));
+            return Ok(field);
         };
-        if *known.bytes == *bytes {
+        if known.bytes == bytes {
             known.misses = 0;
             known.is_last = true;
             return Ok((known.name.clone(), known.value.clone()));
         }
-        let (name, value) = read(head, name, value)?;
+        let field = read(head, name, value)?;
         let misses = known.misses + 1;
         known.misses = misses % RETRY_EVERY;
         known.is_last = false;
         if misses <= MISSES_MAX || misses == RETRY_EVERY {
-            *known = Place::new(bytes, &name, &value, misses.min(MISSES_MAX));
+            let room = self.room(place);
+            self.0[place] = Place::new(bytes, &field, room, misses.min(MISSES_MAX));
         }
-        Ok((name, value))
+        Ok(field)
+    }
+
+    /// How long the field at a place may be to be remembered beside the others.
+    fn room(&self, place: usize) -> usize {
+        let others = self.0.iter().enumerate().filter(|(other, _)| *other != place);
+        let held: usize = others.map(|(_, other)| other.bytes.len()).sum();
+        FIELD_MAX_BYTES.min(ALL_MAX_BYTES.saturating_sub(held))
     }
 }
 
 impl Place {
-    /// A copy: a part of the head would keep all that was read with it in memory.
-    fn new(bytes: &[u8], name: &HeaderName, value: &HeaderValue, misses: u8) -> Self {
-        let copied = HeaderValue::from_bytes(value.as_bytes()).ok();
-        let copied = copied.filter(|_| bytes.len() <= FIELD_MAX_BYTES);
-        Self {
-            is_last: copied.is_some(),
+    fn new(bytes: &[u8], (name, value): &(HeaderName, HeaderValue), room: usize, misses: u8) -> Self {
+        let mut place = Self {
             // Nothing is no field: it stands for one that is not remembered.
-            bytes: copied.as_ref().map_or_else(Box::default, |_| bytes.into()),
-            name: name.clone(),
-            value: copied.unwrap_or(HeaderValue::from_static("")),
+            bytes: Bytes::new(),
+            name: HOST,
+            value: HeaderValue::from_static(""),
             misses,
+            is_last: false,
+        };
+        if bytes.len() <= room {
+            // A copy: a part of the head would keep all that was read with it in memory.
+            let copy = Bytes::copy_from_slice(bytes);
+            let begin = bytes.len() - value.len();
+            if let Ok(value) = HeaderValue::from_maybe_shared(copy.slice(begin..)) {
+                (place.bytes, place.name, place.value) = (copy, name.clone(), value);
+                place.is_last = true;
+            }
         }
+        place
     }
 }
 
@@ -150,6 +167,8 @@ mod tests {
             field(&mut known, place, "a", &"x".repeat(FIELD_MAX_BYTES - 3));
         }
         assert_eq!(known.0.len(), PLACES_MAX);
+        let bytes: usize = known.0.iter().map(|place| place.bytes.len()).sum();
+        assert_eq!(bytes, ALL_MAX_BYTES);
         let mut writes = 0;
         for number in 0..=255 {
             field(&mut known, 0, "a", &format!("{number}"));

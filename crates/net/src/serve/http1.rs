@@ -64,6 +64,9 @@ pub(super) enum End {
     Answer,
 }
 
+/// A request, and what its answer depends on.
+type Asked = (AnswerForm, Request<Received>);
+
 /// What comes after an answer.
 enum After {
     Next,
@@ -148,10 +151,7 @@ impl<'a, H: Handler> Http1<'a, H> {
     // === The request ===
 
     /// The next request; none where the client, or this side, ends the connection between two.
-    fn poll_request(
-        &self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<(AnswerForm, Request<Received>)>, End>> {
+    fn poll_request(&self, cx: &mut Context<'_>) -> Poll<Result<Option<Asked>, End>> {
         let flow = &self.connection.flow;
         let inbound = &mut *self.inbound.borrow_mut();
         loop {
@@ -411,7 +411,7 @@ impl<'a, H: Handler> Http1<'a, H> {
 }
 
 /// A request with its body, and what its answer depends on.
-fn request(head: RequestHead, body: Received) -> (AnswerForm, Request<Received>) {
+fn request(head: RequestHead, body: Received) -> Asked {
     let asked = AnswerForm {
         is_http_11: head.version == Version::HTTP_11,
         is_head: head.method == Method::HEAD,

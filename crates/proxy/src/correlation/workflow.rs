@@ -1,12 +1,13 @@
 //! One workflow, and the scope that it carries.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cheops_scope::{ParseLimits, Scope, read};
 use cheops_types::Limits;
 use http::HeaderValue;
 
 use super::{held::InUse, scopes::Known};
+use crate::key::{Era, KeyMaker, Number};
 
 /// A scope on its way: parsed once, in full form, with its text.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) struct Carried {
     pub(crate) value: Option<HeaderValue>,
     /// Whether a replica executes an operation: the other sites do the same at theirs.
     pub(crate) inside_replica: bool,
+    /// The generation that was asked for first, with its era.
+    generation: OnceLock<(Era, u64)>,
 }
 
 impl Carried {
@@ -33,7 +36,18 @@ impl Carried {
             value,
             scope,
             inside_replica,
+            generation: OnceLock::new(),
         })
+    }
+
+    /// The scope's generation in the era of a number. It is made once, because an era lasts for long.
+    pub(super) fn generation(&self, keys: &KeyMaker, number: Number) -> u64 {
+        let era = keys.era(number);
+        let make = || keys.generation(number, self.inside_replica, &self.text);
+        match self.generation.get_or_init(|| (era, make())) {
+            (known, generation) if *known == era => *generation,
+            _ => make(),
+        }
     }
 
     /// What this agent has written before, unless it can no longer be read. Its names were checked when the workflow

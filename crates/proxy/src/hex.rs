@@ -14,10 +14,13 @@ static DIGITS: [[u8; 2]; 256] = {
 
 /// Appends a number's last digits, in lower case: so many that they are whole bytes.
 pub(crate) fn push(text: &mut Vec<u8>, number: u128, digits: usize) {
+    let mut all = [0; 32];
     let bytes = number.to_be_bytes();
-    for byte in &bytes[bytes.len() - digits / 2..] {
-        text.extend_from_slice(&DIGITS[usize::from(*byte)]);
+    let first = bytes.len() - digits / 2;
+    for (two, byte) in all.chunks_exact_mut(2).zip(&bytes[first..]) {
+        two.copy_from_slice(&DIGITS[usize::from(*byte)]);
     }
+    text.extend_from_slice(&all[..digits]);
 }
 
 /// All digits of a number.

@@ -56,11 +56,24 @@ pub(crate) async fn sparing<F: Future>(future: F) -> F::Output {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::{cell::Cell, sync::atomic::AtomicUsize};
 
     use tokio::sync::mpsc;
 
     use super::*;
+
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn counting() -> (Arc<Count>, Waker) {
+        let count = Arc::new(Count(AtomicUsize::new(0)));
+        (count.clone(), count.into())
+    }
 
     #[test]
     fn it_is_polled_when_it_was_woken_and_else_not() {
@@ -71,7 +84,8 @@ mod tests {
             polls.set(polls.get() + 1);
             inner.as_mut().poll(cx)
         })));
-        let mut cx = Context::from_waker(Waker::noop());
+        let (_, waker) = counting();
+        let mut cx = Context::from_waker(&waker);
         for _ in 0..10 {
             assert!(whole.as_mut().poll(&mut cx).is_pending());
         }
@@ -82,25 +96,18 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_later_is_woken() {
-        struct Count(AtomicBool);
-        impl Wake for Count {
-            fn wake(self: Arc<Self>) {
-                self.0.store(true, Ordering::SeqCst);
-            }
-        }
+    fn who_asks_last_is_woken() {
         let (send, mut receive) = mpsc::unbounded_channel::<u32>();
         let mut whole = pin!(sparing(receive.recv()));
-        assert!(
-            whole
-                .as_mut()
-                .poll(&mut Context::from_waker(Waker::noop()))
-                .is_pending()
-        );
-        let count = Arc::new(Count(AtomicBool::new(false)));
-        let waker = Waker::from(count.clone());
-        assert!(whole.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let (first, last) = (counting(), counting());
+        for (_, waker) in [&first, &last] {
+            let polled = whole.as_mut().poll(&mut Context::from_waker(waker));
+            assert!(polled.is_pending());
+        }
         send.send(7).unwrap();
-        assert!(count.0.load(Ordering::SeqCst));
+        assert_eq!(
+            (first.0.0.load(Ordering::SeqCst), last.0.0.load(Ordering::SeqCst)),
+            (0, 1)
+        );
     }
 }

@@ -14,10 +14,12 @@ mod encode;
 mod head;
 mod known;
 mod request;
+mod spans;
 
 pub(crate) use answer::{AnswerHead, Reason, read_answer};
 pub(crate) use date::DateLine;
 pub(crate) use decode::{Decoded, Decoder};
 pub(crate) use encode::{AnswerForm, Encoder, Length, Output, encode_answer, encode_request};
-pub(crate) use head::{Framing, HeadError, HeadLimits, Spans};
+pub(crate) use head::{Framing, HeadError, HeadLimits};
 pub(crate) use request::{RequestHead, read_request};
+pub(crate) use spans::Spans;

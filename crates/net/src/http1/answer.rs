@@ -8,9 +8,12 @@ use http::{
     header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING},
 };
 
-use super::head::{
-    Framing, HeadError, HeadLimits, KeepAlive, Spans, digits, ends_chunked, may_be_whole, names_nothing,
-    reuse, with_room,
+use super::{
+    head::{
+        Framing, HeadError, HeadLimits, KeepAlive, digits, ends_chunked, may_be_whole, names_nothing, reuse,
+        with_room,
+    },
+    spans::Spans,
 };
 
 /// What a service says beside its status, where that is not the usual.

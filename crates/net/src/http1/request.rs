@@ -8,9 +8,12 @@ use http::{
     header::{CONNECTION, CONTENT_LENGTH, EXPECT, TE, TRANSFER_ENCODING},
 };
 
-use super::head::{
-    Framing, HeadError, HeadLimits, KeepAlive, Spans, digits, ends_chunked, lists, may_be_whole,
-    names_nothing, reuse, with_room,
+use super::{
+    head::{
+        Framing, HeadError, HeadLimits, KeepAlive, digits, ends_chunked, lists, may_be_whole, names_nothing,
+        reuse, with_room,
+    },
+    spans::Spans,
 };
 
 /// No longer target can be read.

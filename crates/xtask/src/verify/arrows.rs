@@ -35,12 +35,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("example", &[]),
     ("relay", &[]),
+    ("linear", &[]),
     ("sim", &["types", "glue", "replica"]),
     (
         "fuzzing",
         &["types", "scope", "glue", "net", "proxy", "store", "node"],
     ),
-    ("xtask", &["types", "relay", "net", "mesh", "replica"]),
+    ("xtask", &["types", "relay", "net", "mesh", "replica", "linear"]),
 ];
 
 pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {

@@ -74,6 +74,7 @@ const OUT_OF_REACH: &[(&str, &[Reach])] = &[
     ("plan", NOTHING),
     ("replica", NOTHING),
     ("sim", NOTHING),
+    ("linear", NOTHING),
     ("store", DISK_ONLY),
     ("net", RUNTIME_ONLY),
     ("mesh", RUNTIME_ONLY),

@@ -4,29 +4,37 @@
 //! Nobody repairs anything: no `verify`, no `settle`. What an operator would have to do is counted and shown.
 
 mod callers;
-mod clock;
-mod dice;
-mod faults;
 mod history;
 mod look;
 mod oracle;
 mod phases;
 mod report;
-mod sites;
 mod story;
 mod verdict;
 
-use std::{
-    path::Path,
-    process::ExitCode,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{path::Path, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 
-use crate::{command::AgentArgs, real::Interrupt, repo::Repo};
-use sites::Sites;
+use self::history::SITES;
+use crate::{
+    command::AgentArgs,
+    real::Interrupt,
+    repo::Repo,
+    trouble::{Mesh, Planned, Sites, clock, plan, some_seed},
+};
 
+/// Limits that are shorter than their defaults, so that ten minutes hold many faults and 30 s are long. None of them
+/// says what is right, only how soon it is tried again or noticed.
+pub(crate) const LIMITS: &[(&str, u64)] = &[
+    ("heartbeat_interval_ms", 300),
+    ("peer_connect_timeout_ms", 1_000),
+    ("peer_timeout_ms", 3_000),
+    ("doubt_settle_ms", 1_000),
+    ("ship_retry_max_ms", 2_000),
+    ("replay_retry_max_ms", 2_000),
+    ("replay_blocked_ms", 2_000),
+];
 /// How long after healing sites may still differ.
 const AGREE_MAX: Duration = Duration::from_secs(30);
 
@@ -55,12 +63,12 @@ pub(crate) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
     let program = args.agent.program(repo)?;
     let interrupt = Interrupt::listen()?;
     println!("cargo xtask converge {}", again(args, seed));
-    println!("limits that are shortened: {}", report::limits(sites::LIMITS));
+    println!("limits that are shortened: {}", report::limits(LIMITS));
     let dir = tempfile::Builder::new()
         .prefix("cheops-converge-")
         .tempdir()?
         .keep();
-    let planned = faults::plan(seed, args.seconds * 1_000, &args.without);
+    let planned = plan(seed, SITES, args.seconds * 1_000, &args.without);
     let outcome = play(
         &interrupt,
         (&program, &library),
@@ -88,11 +96,19 @@ fn play(
     (program, library): (&Path, &Path),
     dir: &Path,
     (seed, seconds): (u64, u64),
-    planned: Vec<faults::Planned>,
+    planned: Vec<Planned>,
 ) -> Result<bool> {
-    let mut sites = Sites::start(program, library, dir)?;
+    let mesh = Mesh {
+        program,
+        library: Some(library),
+        dir,
+        sites: SITES,
+        limits: LIMITS,
+        delay: &|_, _| Duration::ZERO,
+    };
+    let mut sites = Sites::start(&mesh)?;
     let run = phases::disturb(interrupt, &mut sites, (seed, seconds), planned)?;
-    phases::heal(&mut sites)?;
+    sites.heal()?;
     let healed = phases::agree(interrupt, &mut sites, &run, AGREE_MAX)?;
     report::conclude(&sites, dir, &run, &healed)
 }
@@ -104,9 +120,4 @@ fn again(args: &Args, seed: u64) -> String {
         text.extend([" --without '", without, "'"]);
     }
     text
-}
-
-fn some_seed() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| now.as_micros() as u64 % 1_000_000_000)
 }

@@ -19,7 +19,9 @@ mod real;
 mod repo;
 mod sim;
 mod source;
+mod strong;
 mod torture;
+mod trouble;
 mod verify;
 
 use std::process::ExitCode;
@@ -64,6 +66,8 @@ enum Command {
     Torture(torture::Args),
     /// Disturb three sites under writes, heal them, and look whether they agree and nothing is lost
     Converge(converge::Args),
+    /// Disturb five sites under strongly consistent writes and reads, and look whether each history has an order
+    Strong(strong::Args),
     /// Attack three agents as a hostile peer and as hostile clients, and look what they still do
     Hostile(hostile::Args),
     /// Play scenarios on real applications behind agents
@@ -99,6 +103,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Nightly(args) => nightly::run(&repo, &args),
         Command::Torture(args) => torture::run(&repo, &args),
         Command::Converge(args) => converge::run(&repo, &args),
+        Command::Strong(args) => strong::run(&repo, &args),
         Command::Hostile(args) => hostile::run(&repo, &args),
         Command::Real(real) => real::run(&repo, real),
         Command::Bench(bench) => bench::run(&repo, bench),

@@ -13,14 +13,13 @@ use std::{
 use cheops_types::Receipt;
 use serde_json::{Value, json};
 
-use super::{
-    dice::Dice,
-    history::{
-        Acknowledged, CHOSEN_FILE, Document, FIELDS, Fate, History, Kind, Resource, SITES, Site, Write,
-        WriteId, body, name, number,
-    },
+use super::history::{
+    Acknowledged, CHOSEN_FILE, Document, FIELDS, Fate, History, Kind, Resource, SITES, Write, WriteId, body,
 };
-use crate::processes::http::{self, Answer, Request};
+use crate::{
+    processes::http::{self, Answer, Request},
+    trouble::{Dice, Site, name, origin},
+};
 
 pub(super) const CALLERS: usize = 6;
 /// A caller's pause between two writes. The load is bounded by this: at most 6 callers, 30 writes a second each.
@@ -37,7 +36,7 @@ const COLLECTIONS: [&str; 3] = ["items", "labels", "files"];
 /// What all callers share.
 pub(super) struct Shared {
     pub(super) begin: Instant,
-    public: [SocketAddr; SITES],
+    public: Vec<SocketAddr>,
     pub(super) stop: AtomicBool,
     ids: AtomicU32,
     book: Mutex<Book>,
@@ -78,7 +77,7 @@ pub(super) struct Tally {
 }
 
 impl Callers {
-    pub(super) fn start(seed: u64, begin: Instant, public: [SocketAddr; SITES]) -> Self {
+    pub(super) fn start(seed: u64, begin: Instant, public: Vec<SocketAddr>) -> Self {
         let shared = Arc::new(Shared {
             begin,
             public,
@@ -337,12 +336,6 @@ fn shown(body: &Value) -> String {
         .map_or_else(|| body.to_string(), str::to_owned)
 }
 
-/// The site that accepted an operation: `<set>:<site>.<incarnation>.<epoch>.<sequence>`.
-fn origin(operation: &str) -> Option<Site> {
-    let (_, own) = operation.rsplit_once(':')?;
-    number(own.split('.').next()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -353,6 +346,7 @@ mod tests {
             Ok(Answer {
                 status,
                 receipt: receipt.map(str::to_owned),
+                warning: None,
                 body: Value::Null,
             })
         };

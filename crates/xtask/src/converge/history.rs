@@ -4,19 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-/// A site by its number, from 0.
-pub(super) type Site = usize;
+use crate::trouble::Site;
+
 pub(super) const SITES: usize = 3;
 /// Members of a document that writes set; each holds the id of the write that set it.
 pub(super) const FIELDS: usize = 4;
-
-pub(super) fn name(site: Site) -> String {
-    format!("site{}", site + 1)
-}
-
-pub(super) fn number(name: &str) -> Option<Site> {
-    (0..SITES).find(|site| self::name(*site) == name)
-}
 
 /// How ids of files begin that a caller chose; it may also leave that to the agent.
 pub(super) const CHOSEN_FILE: &str = "00000000-0000-4000-8000-";

@@ -2,16 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context as _, Result};
-use percent_encoding::{NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
+use anyhow::Result;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{
-    history::{Document, Finals, History, SITES, Site, WriteId},
-    sites::Sites,
+use super::history::{Document, Finals, History, SITES, WriteId};
+use crate::{
+    processes::http,
+    trouble::{Site, Sites},
 };
-use crate::processes::http;
 
 /// Kinds of the glue and their collections.
 const COLLECTIONS: [(&str, &str, &str); 3] = [
@@ -38,7 +37,7 @@ impl Applications {
         };
         for site in 0..SITES {
             for (kind, collection, member) in COLLECTIONS {
-                for row in rows(sites, site, collection)? {
+                for row in http::rows(sites.application(site), collection)? {
                     let Some(document) = Document::read(&row) else {
                         all.strange.push((site, row));
                         continue;
@@ -52,20 +51,6 @@ impl Applications {
             }
         }
         Ok(all)
-    }
-}
-
-/// All pages of a collection.
-fn rows(sites: &Sites, site: Site, collection: &str) -> Result<Vec<Value>> {
-    let mut rows = Vec::new();
-    let mut path = format!("/{collection}?limit=1000");
-    loop {
-        let mut page = http::get(sites.application(site), &path)?;
-        rows.append(page["items"].as_array_mut().context("a list has items")?);
-        let Some(next) = page["next"].as_str() else {
-            return Ok(rows);
-        };
-        path = format!("/{collection}?limit=1000&page_token={next}");
     }
 }
 
@@ -111,11 +96,14 @@ impl Agents {
         let mut all = Self::default();
         for site in 0..SITES {
             let own = |operation| (site, operation);
-            all.open
-                .extend(listed(sites, site, "operations")?.into_iter().map(own));
-            let sets: Vec<Set> = listed(sites, site, "replicas")?;
+            all.open.extend(
+                http::listed(&sites.admin(site), "operations")?
+                    .into_iter()
+                    .map(own),
+            );
+            let sets: Vec<Set> = http::listed(&sites.admin(site), "replicas")?;
             all.sets.extend(sets.into_iter().map(|set| (site, set)));
-            for Conflict { id } in listed(sites, site, "conflicts")? {
+            for Conflict { id } in http::listed(&sites.admin(site), "conflicts")? {
                 all.conflicts.entry(id).or_default().insert(site);
             }
         }
@@ -126,7 +114,7 @@ impl Agents {
     pub(super) fn open(sites: &Sites) -> Result<Vec<(Site, Operation)>> {
         let mut open = Vec::new();
         for site in 0..SITES {
-            let listed: Vec<Operation> = listed(sites, site, "operations")?;
+            let listed: Vec<Operation> = http::listed(&sites.admin(site), "operations")?;
             open.extend(listed.into_iter().map(|operation| (site, operation)));
         }
         Ok(open)
@@ -160,29 +148,12 @@ impl Agents {
     }
 }
 
-/// All pages of a list of the admin API.
-fn listed<T: for<'a> Deserialize<'a>>(sites: &Sites, site: Site, what: &str) -> Result<Vec<T>> {
-    let member = if what == "replicas" { "sets" } else { what };
-    let mut all = Vec::new();
-    let mut after = String::new();
-    loop {
-        let mut page = http::admin(&sites.admin(site), &format!("/v1/{what}?limit=1000{after}"))?;
-        let items = page[member]
-            .as_array_mut()
-            .with_context(|| format!("a list has {member}"))?;
-        for item in items.drain(..) {
-            all.push(serde_json::from_value(item)?);
-        }
-        let Some(next) = page["next"].as_str() else {
-            return Ok(all);
-        };
-        after = format!("&after={}", encoded(next));
-    }
-}
-
 /// Whether a conflict is kept with the body of its write.
 pub(super) fn has_payload(sites: &Sites, site: Site, id: &str, body: &Value) -> bool {
-    let detail = http::admin(&sites.admin(site), &format!("/v1/conflicts/{}", encoded(id)));
+    let detail = http::admin(
+        &sites.admin(site),
+        &format!("/v1/conflicts/{}", http::encoded(id)),
+    );
     let Ok(detail) = detail else {
         return false;
     };
@@ -197,10 +168,9 @@ pub(super) fn has_payload(sites: &Sites, site: Site, id: &str, body: &Value) -> 
 
 /// A set as a site tells it, in one line.
 pub(super) fn told(sites: &Sites, site: Site, set: &str) -> String {
-    http::admin(&sites.admin(site), &format!("/v1/replicas/{}", encoded(set)))
-        .map_or_else(|error| format!("{error:#}"), |told| told.to_string())
-}
-
-fn encoded(id: &str) -> PercentEncode<'_> {
-    utf8_percent_encode(id, NON_ALPHANUMERIC)
+    http::admin(
+        &sites.admin(site),
+        &format!("/v1/replicas/{}", http::encoded(set)),
+    )
+    .map_or_else(|error| format!("{error:#}"), |told| told.to_string())
 }

@@ -18,10 +18,8 @@ use std::{
     fmt,
 };
 
-use super::{
-    faults::Log,
-    history::{Document, Finals, History, Kind, Resource, SITES, Site, Write, WriteId, is_same, name},
-};
+use super::history::{Document, Finals, History, Kind, Resource, SITES, Write, WriteId, is_same};
+use crate::trouble::{Log, Site, name};
 
 /// What is judged.
 pub(super) struct Case<'a> {
@@ -248,12 +246,8 @@ fn can_replace(log: &Log, later: &Write, earlier: &Write, writes: &[&Write]) -> 
     let (Some(of_later), Some(of_earlier)) = (later.acknowledged(), earlier.acknowledged()) else {
         return true;
     };
-    let apart = log.apart(
-        of_earlier.origin,
-        of_later.origin,
-        earlier.sent_ms,
-        of_later.at_ms,
-    );
+    let ends = (of_earlier.origin, of_later.origin);
+    let apart = log.apart(SITES, ends, earlier.sent_ms, of_later.at_ms);
     let (Some(seen_by_later), Some(seen_by_earlier)) = (&of_later.seen, &of_earlier.seen) else {
         return !apart;
     };

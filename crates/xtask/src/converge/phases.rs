@@ -1,4 +1,4 @@
-//! A run: writes under faults, then everything healed, then waiting for agreement.
+//! A run: writes under faults, then, once all is healed, waiting for agreement.
 
 use std::{
     collections::BTreeMap,
@@ -7,17 +7,17 @@ use std::{
 };
 
 use anyhow::Result;
-use rustix::process::Signal;
 
 use super::{
     callers::{Callers, Tally, tally},
-    faults::{Fault, Log, Planned},
-    history::{History, SITES, WriteId, is_same},
+    history::{History, WriteId, is_same},
     look::{Agents, Applications},
-    sites::Sites,
     verdict,
 };
-use crate::real::Interrupt;
+use crate::{
+    real::Interrupt,
+    trouble::{Course, Log, Planned, Sites},
+};
 
 const POLL: Duration = Duration::from_millis(10);
 /// How often sites are compared while they agree.
@@ -50,99 +50,35 @@ pub(super) fn disturb(
     let begin = Instant::now();
     let length = Duration::from_secs(seconds);
     let callers = Callers::start(seed, begin, sites.public());
-    let mut waiting = planned.into_iter().peekable();
-    let mut under_way: Vec<Planned> = Vec::new();
-    let mut log = Log::default();
+    let mut course = Course::new(planned, begin);
     let mut shown = Instant::now();
     while begin.elapsed() < length {
         interrupt.check()?;
-        let now_ms = millis(begin);
-        for ended in under_way.extract_if(.., |one| one.until_ms <= now_ms) {
-            end(sites, ended.fault)?;
-            log.0.push(Planned {
-                // Until now, and not longer: the log must not claim a cut that was over.
-                until_ms: now_ms,
-                ..ended
-            });
-        }
-        while let Some(one) = waiting.next_if(|one| one.at_ms <= now_ms) {
-            start(sites, one.fault)?;
-            let at_ms = millis(begin);
-            let until_ms = at_ms + (one.until_ms - one.at_ms);
-            under_way.push(Planned {
-                at_ms,
-                until_ms,
-                ..one
-            });
-        }
+        course.go_on(sites)?;
         if shown.elapsed() > PROGRESS {
             shown = Instant::now();
             sites.check()?;
-            progress(begin, &callers.tally(), &under_way);
+            progress(begin, &callers.tally(), &course);
         }
         thread::sleep(POLL);
     }
     // Callers end under the faults that there are: no answer is nicer than it was.
     let (history, unsent) = callers.stop();
-    let until_ms = millis(begin);
-    log.0
-        .extend(under_way.into_iter().map(|one| Planned { until_ms, ..one }));
+    let log = course.stop();
     let tally = tally(&history, unsent);
     Ok(Disturbed { history, tally, log })
 }
 
-fn millis(begin: Instant) -> u64 {
-    begin.elapsed().as_millis() as u64
-}
-
-fn progress(begin: Instant, tally: &Tally, under_way: &[Planned]) {
-    let faults: Vec<_> = under_way.iter().map(|one| one.fault.to_string()).collect();
+fn progress(begin: Instant, tally: &Tally, course: &Course) {
     println!(
-        "{:>4} s  {} resources, {} writes: {} acknowledged, {} refused, {} in doubt; {}",
+        "{:>4} s  {} resources, {} writes: {} acknowledged, {} refused, {} in doubt; {course}",
         begin.elapsed().as_secs(),
         tally.resources,
         tally.writes,
         tally.acknowledged,
         tally.refused,
         tally.doubt,
-        if faults.is_empty() {
-            "no fault".to_owned()
-        } else {
-            faults.join(", ")
-        }
     );
-}
-
-fn start(sites: &mut Sites, fault: Fault) -> Result<()> {
-    sites.close(&fault.closes(), true);
-    match fault {
-        Fault::Kill(site) => sites.kill(site),
-        Fault::Pause(site) => sites.signal(site, Signal::STOP)?,
-        Fault::Clock { site, offset_s } => sites.set_clock(site, offset_s)?,
-        Fault::OneWay { .. } | Fault::Both(..) | Fault::Isolate(_) => {}
-    }
-    Ok(())
-}
-
-fn end(sites: &mut Sites, fault: Fault) -> Result<()> {
-    sites.close(&fault.closes(), false);
-    match fault {
-        Fault::Kill(site) => sites.start_again(site)?,
-        Fault::Pause(site) => sites.signal(site, Signal::CONT)?,
-        Fault::Clock { site, .. } => sites.set_clock(site, 0)?,
-        Fault::OneWay { .. } | Fault::Both(..) | Fault::Isolate(_) => {}
-    }
-    Ok(())
-}
-
-/// Ends every fault, whatever is under way, and waits until all agents see each other.
-pub(super) fn heal(sites: &mut Sites) -> Result<()> {
-    sites.open_all();
-    for site in 0..SITES {
-        sites.set_clock(site, 0)?;
-        sites.run_again(site)?;
-    }
-    sites.ready()
 }
 
 /// Waits until all sites have the same and nothing is left to do, but no longer than `at_most`.

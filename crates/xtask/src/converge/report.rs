@@ -10,14 +10,14 @@ use anyhow::Result;
 
 use super::{
     AGREE_MAX,
-    history::{History, SITES, Site, body, name},
+    history::{History, SITES, body},
     look,
     oracle::{self, Case, Counts, Violation, What},
     phases::{Disturbed, Healed},
-    sites::Sites,
     story,
     verdict::{self, Unsettled},
 };
+use crate::trouble::{Planned, Site, Sites, name};
 
 /// Stories that are printed; all are in the directory.
 const STORIES_MAX: usize = 3;
@@ -195,7 +195,7 @@ fn tell(sites: &Sites, run: &Disturbed, healed: &Healed, violations: &[Violation
 fn faults(run: &Disturbed) -> String {
     let mut log = run.log.0.clone();
     log.sort_by_key(|one| one.at_ms);
-    let line = |one: &super::faults::Planned| format!("{} … {} ms: {}\n", one.at_ms, one.until_ms, one.fault);
+    let line = |one: &Planned| format!("{} … {} ms: {}\n", one.at_ms, one.until_ms, one.fault);
     log.iter().map(line).collect()
 }
 

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::{
-    history::{Document, Fate, History, Kind, SITES, Write, WriteId, name},
+    history::{Document, Fate, History, Kind, SITES, Write, WriteId},
     look::{self, Agents, Applications},
-    sites::Sites,
 };
+use crate::trouble::{Sites, name};
 
 /// Writes with their times, sites and answers, final states, conflicts and what waits.
 pub(super) fn tell(

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    faults::{FAR_AHEAD_S, Log},
-    history::{CHOSEN_FILE, History, Site, Write, WriteId, name, number},
+    history::{CHOSEN_FILE, History, Write, WriteId},
     look::{Operation, Set},
     oracle::{Violation, What},
 };
+use crate::trouble::{FAR_AHEAD_S, Log, Site, name, number};
 
 /// What is said of operations and sets that are not settled.
 #[derive(Debug, Default)]
@@ -105,12 +105,10 @@ fn reason(operation: &Operation, is_named: bool, write: Option<&Write>, log: &Lo
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{
-            faults::{Fault, Planned},
-            history::{Acknowledged, Fate, Kind},
-        },
+        super::history::{Acknowledged, Fate, Kind},
         *,
     };
+    use crate::trouble::{Fault, Planned};
 
     fn operation(state: &str, kind: &str) -> Operation {
         Operation {

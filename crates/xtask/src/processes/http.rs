@@ -9,6 +9,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use percent_encoding::{NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -29,6 +31,7 @@ pub(crate) struct Request<'a> {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) receipt: Option<String>,
+    pub(crate) warning: Option<String>,
     pub(crate) body: Value,
 }
 
@@ -57,6 +60,45 @@ pub(crate) fn admin(socket: &Path, path: &str) -> Result<Value> {
     let stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(ADMIN_MAX))?;
     good(send(stream, &reading(path))?, path)
+}
+
+/// All pages of a collection of an application.
+pub(crate) fn rows(application: SocketAddr, collection: &str) -> Result<Vec<Value>> {
+    let mut rows = Vec::new();
+    let mut path = format!("/{collection}?limit=1000");
+    loop {
+        let mut page = get(application, &path)?;
+        rows.append(page["items"].as_array_mut().context("a list has items")?);
+        let Some(next) = page["next"].as_str() else {
+            return Ok(rows);
+        };
+        path = format!("/{collection}?limit=1000&page_token={next}");
+    }
+}
+
+/// All pages of a list of the admin API.
+pub(crate) fn listed<T: DeserializeOwned>(socket: &Path, what: &str) -> Result<Vec<T>> {
+    let member = if what == "replicas" { "sets" } else { what };
+    let mut all = Vec::new();
+    let mut after = String::new();
+    loop {
+        let mut page = admin(socket, &format!("/v1/{what}?limit=1000{after}"))?;
+        let items = page[member]
+            .as_array_mut()
+            .with_context(|| format!("a list has {member}"))?;
+        for item in items.drain(..) {
+            all.push(serde_json::from_value(item)?);
+        }
+        let Some(next) = page["next"].as_str() else {
+            return Ok(all);
+        };
+        after = format!("&after={}", encoded(next));
+    }
+}
+
+/// An id in a path.
+pub(crate) fn encoded(id: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(id, NON_ALPHANUMERIC)
 }
 
 fn reading(path: &str) -> Request<'_> {
@@ -124,6 +166,7 @@ fn read(stream: impl Read) -> Result<Answer> {
     Ok(Answer {
         status: status.with_context(|| format!("no status in `{head}`"))?,
         receipt: field("cheops-receipt"),
+        warning: field("warning"),
         // Errors of a layer below need not be JSON.
         body: serde_json::from_slice(&body)
             .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&body).into_owned())),

@@ -3,12 +3,10 @@
 use serde_json::Value;
 
 use super::{
-    super::{
-        faults::{Fault, Planned},
-        history::{Acknowledged, Fate, body},
-    },
+    super::history::{Acknowledged, Fate, body},
     *,
 };
+use crate::trouble::{Fault, Planned};
 
 /// The resource of all these histories is made by w1, acknowledged at 10.
 const BORN: WriteId = 1;

@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, fmt};
 
 use super::{
     dice::Dice,
-    history::{SITES, Site, name},
+    names::{Site, name},
 };
 
 /// Something that goes wrong for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// What one site sends does not reach the other; the other way is open.
     OneWay { from: Site, to: Site },
     /// Nothing passes between two sites.
@@ -26,10 +26,10 @@ pub(super) enum Fault {
 
 /// A fault and its time, in milliseconds from the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Planned {
-    pub(super) at_ms: u64,
-    pub(super) until_ms: u64,
-    pub(super) fault: Fault,
+pub(crate) struct Planned {
+    pub(crate) at_ms: u64,
+    pub(crate) until_ms: u64,
+    pub(crate) fault: Fault,
 }
 
 /// What a fault takes hold of. One fault at a time has it, so that the end of one does not end another.
@@ -51,19 +51,19 @@ const BACK_MAX_S: u64 = 50 * 60;
 
 /// Further ahead than this an operation can still be quarantined when time is up: 60 s are tolerated
 /// (`clock_ahead_max_ms`), and 30 s pass.
-pub(super) const FAR_AHEAD_S: u64 = 90;
+pub(crate) const FAR_AHEAD_S: u64 = 90;
 
-/// The faults of a run, `without` some by their words: the others stay as they are. None begins before its first or
-/// after its last second.
-pub(super) fn plan(seed: u64, length_ms: u64, without: &[String]) -> Vec<Planned> {
+/// The faults of a run with so many sites, `without` some by their words: the others stay as they are. None begins
+/// before its first or after its last second.
+pub(crate) fn plan(seed: u64, sites: usize, length_ms: u64, without: &[String]) -> Vec<Planned> {
     let mut dice = Dice::of(seed, 0);
     let mut busy: BTreeMap<Held, u64> = BTreeMap::new();
     let mut planned = Vec::new();
     let mut at_ms = 1_000;
     while at_ms + 1_000 < length_ms {
-        let (fault, for_ms) = throw(&mut dice);
+        let (fault, for_ms) = throw(&mut dice, sites);
         let until_ms = at_ms + for_ms;
-        let held = held(fault);
+        let held = held(fault, sites);
         if held
             .iter()
             .all(|one| busy.get(one).is_none_or(|until_ms| *until_ms < at_ms))
@@ -82,9 +82,9 @@ pub(super) fn plan(seed: u64, length_ms: u64, without: &[String]) -> Vec<Planned
 }
 
 /// A fault and how long it lasts.
-fn throw(dice: &mut Dice) -> (Fault, u64) {
-    let site = dice.throw(SITES as u64) as Site;
-    let other = (site + 1 + dice.throw(SITES as u64 - 1) as Site) % SITES;
+fn throw(dice: &mut Dice, sites: usize) -> (Fault, u64) {
+    let site = dice.throw(sites as u64) as Site;
+    let other = (site + 1 + dice.throw(sites as u64 - 1) as Site) % sites;
     match dice.throw(12) {
         0 | 1 => (
             Fault::OneWay {
@@ -117,24 +117,24 @@ fn offset(dice: &mut Dice) -> i64 {
     sign * seconds.cast_signed()
 }
 
-fn held(fault: Fault) -> Vec<Held> {
+fn held(fault: Fault, sites: usize) -> Vec<Held> {
     let link = |a: Site, b: Site| Held::Link(a.min(b), a.max(b));
     match fault {
         Fault::OneWay { from, to } => vec![link(from, to)],
         Fault::Both(a, b) => vec![link(a, b)],
-        Fault::Isolate(site) => others(site).map(|other| link(site, other)).collect(),
+        Fault::Isolate(site) => others(site, sites).map(|other| link(site, other)).collect(),
         Fault::Kill(site) | Fault::Pause(site) => vec![Held::Process(site)],
         Fault::Clock { site, .. } => vec![Held::Clock(site)],
     }
 }
 
-fn others(site: Site) -> impl Iterator<Item = Site> {
-    (0..SITES).filter(move |other| *other != site)
+fn others(site: Site, sites: usize) -> impl Iterator<Item = Site> {
+    (0..sites).filter(move |other| *other != site)
 }
 
 impl Fault {
     /// The words under which it is counted, and by which it can be left out.
-    pub(super) fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::OneWay { .. } => "cuts one way",
             Self::Both(..) => "cuts both ways",
@@ -147,12 +147,12 @@ impl Fault {
         }
     }
 
-    /// The directions in which nothing passes: `(from, to)`.
-    pub(super) fn closes(self) -> Vec<(Site, Site)> {
+    /// The directions in which nothing passes between so many sites: `(from, to)`.
+    pub(crate) fn closes(self, sites: usize) -> Vec<(Site, Site)> {
         match self {
             Self::OneWay { from, to } => vec![(from, to)],
             Self::Both(a, b) => vec![(a, b), (b, a)],
-            Self::Isolate(site) => others(site)
+            Self::Isolate(site) => others(site, sites)
                 .flat_map(|other| [(site, other), (other, site)])
                 .collect(),
             Self::Kill(_) | Self::Pause(_) | Self::Clock { .. } => Vec::new(),
@@ -176,24 +176,25 @@ impl fmt::Display for Fault {
 /// What happened, for the checker: when two sites certainly could not hear of each other's writes, and whose clock
 /// was how far ahead.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Log(pub(super) Vec<Planned>);
+pub(crate) struct Log(pub(crate) Vec<Planned>);
 
 impl Log {
-    /// Whether nothing can have come from one site to another in all of this time, also not by way of a third.
-    pub(super) fn apart(&self, a: Site, b: Site, from_ms: u64, to_ms: u64) -> bool {
+    /// Whether nothing can have come from one of so many sites to another in all of this time, also not by way of a
+    /// third.
+    pub(crate) fn apart(&self, sites: usize, (a, b): (Site, Site), from_ms: u64, to_ms: u64) -> bool {
         if a == b {
             return false;
         }
-        let cut = |a: Site, b: Site| self.cut(a, b, from_ms, to_ms);
+        let cut = |a: Site, b: Site| self.cut(sites, (a, b), from_ms, to_ms);
         let third = |third: Site| cut(a, third) || cut(third, b);
-        cut(a, b) && (0..SITES).filter(|site| *site != a && *site != b).all(third)
+        cut(a, b) && (0..sites).filter(|site| *site != a && *site != b).all(third)
     }
 
     /// Whether one fault had both directions between two sites closed all the time. A cut of one way proves
     /// nothing: an answer carries operations as well.
-    fn cut(&self, a: Site, b: Site, from_ms: u64, to_ms: u64) -> bool {
+    fn cut(&self, sites: usize, (a, b): (Site, Site), from_ms: u64, to_ms: u64) -> bool {
         self.0.iter().any(|happened| {
-            let closes = happened.fault.closes();
+            let closes = happened.fault.closes(sites);
             closes.contains(&(a, b))
                 && closes.contains(&(b, a))
                 && happened.at_ms <= from_ms
@@ -202,7 +203,7 @@ impl Log {
     }
 
     /// Whether a site's clock was further ahead than this at some moment of this time.
-    pub(super) fn was_ahead(&self, of: Site, by_more_than_s: u64, from_ms: u64, to_ms: u64) -> bool {
+    pub(crate) fn was_ahead(&self, of: Site, by_more_than_s: u64, from_ms: u64, to_ms: u64) -> bool {
         self.0.iter().any(|happened| match happened.fault {
             Fault::Clock { site, offset_s } => {
                 site == of
@@ -221,14 +222,15 @@ mod tests {
 
     #[test]
     fn a_seed_repeats_its_plan_and_others_differ() {
-        assert_eq!(plan(7, 60_000, &[]), plan(7, 60_000, &[]));
-        assert_ne!(plan(7, 60_000, &[]), plan(8, 60_000, &[]));
+        assert_eq!(plan(7, 3, 60_000, &[]), plan(7, 3, 60_000, &[]));
+        assert_ne!(plan(7, 3, 60_000, &[]), plan(8, 3, 60_000, &[]));
     }
 
     #[test]
     fn every_fault_happens_in_ten_minutes_and_none_takes_what_another_has() {
         for seed in 0..20 {
-            let planned = plan(seed, 600_000, &[]);
+            let sites = 3 + seed as usize % 3;
+            let planned = plan(seed, sites, 600_000, &[]);
             let words: std::collections::BTreeSet<_> = planned.iter().map(|one| one.fault.word()).collect();
             assert_eq!(words.len(), 8, "{seed}: {words:?}");
             for (number, one) in planned.iter().enumerate() {
@@ -237,9 +239,9 @@ mod tests {
                     .iter()
                     .filter(|other| other.until_ms >= one.at_ms);
                 for other in together {
-                    let both = held(other.fault);
+                    let both = held(other.fault, sites);
                     assert!(
-                        held(one.fault).iter().all(|held| !both.contains(held)),
+                        held(one.fault, sites).iter().all(|held| !both.contains(held)),
                         "{other:?} {one:?}"
                     );
                 }
@@ -258,20 +260,20 @@ mod tests {
             Log(faults.iter().map(planned).collect())
         };
         let isolated = log(&[(Fault::Isolate(0), 10, 20)]);
-        assert!(isolated.apart(0, 1, 10, 20));
-        assert!(isolated.apart(2, 0, 12, 13));
-        assert!(!isolated.apart(0, 1, 9, 20), "before the cut");
-        assert!(!isolated.apart(0, 1, 10, 21), "after the cut");
-        assert!(!isolated.apart(1, 2, 12, 13), "the others see each other");
-        assert!(!isolated.apart(0, 0, 12, 13));
+        assert!(isolated.apart(3, (0, 1), 10, 20));
+        assert!(isolated.apart(3, (2, 0), 12, 13));
+        assert!(!isolated.apart(3, (0, 1), 9, 20), "before the cut");
+        assert!(!isolated.apart(3, (0, 1), 10, 21), "after the cut");
+        assert!(!isolated.apart(3, (1, 2), 12, 13), "the others see each other");
+        assert!(!isolated.apart(3, (0, 0), 12, 13));
         let pair = log(&[(Fault::Both(0, 1), 10, 20)]);
-        assert!(!pair.apart(0, 1, 12, 13), "by way of the third");
+        assert!(!pair.apart(3, (0, 1), 12, 13), "by way of the third");
         let pairs = log(&[(Fault::Both(0, 1), 10, 20), (Fault::Both(1, 2), 11, 19)]);
-        assert!(pairs.apart(0, 1, 12, 13));
+        assert!(pairs.apart(3, (0, 1), 12, 13));
         let one_way = log(&[
             (Fault::OneWay { from: 0, to: 1 }, 10, 20),
             (Fault::Both(0, 2), 10, 20),
         ]);
-        assert!(!one_way.apart(0, 1, 12, 13));
+        assert!(!one_way.apart(3, (0, 1), 12, 13));
     }
 }

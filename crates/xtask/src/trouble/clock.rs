@@ -15,7 +15,7 @@ const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
 const PACKAGE: &str = "faketime";
 
 /// The library, which is installed if it is missing.
-pub(super) fn library() -> Result<PathBuf> {
+pub(crate) fn library() -> Result<PathBuf> {
     if let Some(library) = find() {
         return Ok(library);
     }

@@ -1,4 +1,4 @@
-//! Three sites of real processes: an application each that nobody disturbs, an agent in front of it, links.
+//! Sites of real processes: an application each that nobody disturbs, an agent in front of it, links.
 
 use std::{
     collections::BTreeMap,
@@ -15,28 +15,30 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{
     clock::{self, Clock},
-    history::{SITES, Site, name},
+    names::{Site, name},
 };
 use crate::processes::{self, Application, Port, certify};
 
-/// Limits that are shorter than their defaults, so that ten minutes hold many faults and 30 s are long. None of them
-/// says what is right, only how soon it is tried again or noticed.
-pub(super) const LIMITS: &[(&str, u64)] = &[
-    ("heartbeat_interval_ms", 300),
-    ("peer_connect_timeout_ms", 1_000),
-    ("peer_timeout_ms", 3_000),
-    ("doubt_settle_ms", 1_000),
-    ("ship_retry_max_ms", 2_000),
-    ("replay_retry_max_ms", 2_000),
-    ("replay_blocked_ms", 2_000),
-];
 /// For what only the processes have to do.
 const SOON: Duration = Duration::from_secs(20);
 /// How far an agent's clock is set ahead to see that it can be.
 const PROOF_S: i64 = 1_800;
 const POLL: Duration = Duration::from_millis(20);
 
-pub(super) struct Sites {
+/// What sites are to be started.
+pub(crate) struct Mesh<'a> {
+    pub(crate) program: &'a Path,
+    /// Of clocks that can be set, where that is wanted.
+    pub(crate) library: Option<&'a Path>,
+    pub(crate) dir: &'a Path,
+    pub(crate) sites: usize,
+    /// Limits of the agents that are not their defaults.
+    pub(crate) limits: &'a [(&'a str, u64)],
+    /// From one end to the other of the link between two sites.
+    pub(crate) delay: &'a dyn Fn(Site, Site) -> Duration,
+}
+
+pub(crate) struct Sites {
     // First, so that agents end before what they are connected to.
     agents: Vec<Agent>,
     applications: Vec<Application>,
@@ -49,23 +51,32 @@ pub(super) struct Sites {
 
 struct Agent {
     process: processes::Agent,
-    clock: Clock,
+    clock: Option<Clock>,
     public: Port,
     internal: Port,
 }
 
 impl Sites {
-    /// Starts everything below `dir` and waits until all agents see each other.
-    pub(super) fn start(program: &Path, library: &Path, dir: &Path) -> Result<Self> {
-        let peers = (0..SITES).map(|_| Port::reserve()).collect::<Result<Vec<_>>>()?;
+    /// Starts everything below the directory and waits until all agents see each other.
+    pub(crate) fn start(mesh: &Mesh<'_>) -> Result<Self> {
+        let Mesh {
+            program,
+            library,
+            dir,
+            sites: count,
+            ..
+        } = *mesh;
+        let peers = (0..count).map(|_| Port::reserve()).collect::<Result<Vec<_>>>()?;
         let mut links = BTreeMap::new();
-        for from in 0..SITES {
-            for to in (0..SITES).filter(|to| *to != from) {
+        for from in 0..count {
+            for to in (0..count).filter(|to| *to != from) {
                 let any = SocketAddr::from(([127, 0, 0, 1], 0));
-                links.insert((from, to), Relay::bind(any, peers[to].addr)?);
+                let link = Relay::bind(any, peers[to].addr)?;
+                link.set_delay((mesh.delay)(from, to));
+                links.insert((from, to), link);
             }
         }
-        let names: Vec<String> = (0..SITES).map(name).collect();
+        let names: Vec<String> = (0..count).map(name).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         certify(program, dir, &names)?;
         let mut sites = Self {
@@ -80,12 +91,15 @@ impl Sites {
             let application = Application::start(program, &own, name, site)?;
             sites.applications.push(application);
             let agent = Agent {
-                clock: Clock::new(library, &own)?,
+                clock: library.map(|library| Clock::new(library, &own)).transpose()?,
                 process: processes::Agent::new(program, own),
                 public: Port::reserve()?,
                 internal: Port::reserve()?,
             };
-            fs::write(agent.process.dir.join("cheops.toml"), sites.config(site, &agent))?;
+            fs::write(
+                agent.process.dir.join("cheops.toml"),
+                sites.config(site, &agent, mesh.limits),
+            )?;
             sites.agents.push(agent);
         }
         sites.agents.iter_mut().try_for_each(Agent::start)?;
@@ -94,7 +108,7 @@ impl Sites {
         Ok(sites)
     }
 
-    fn config(&self, site: Site, agent: &Agent) -> String {
+    fn config(&self, site: Site, agent: &Agent, limits: &[(&str, u64)]) -> String {
         use std::fmt::Write as _;
 
         let own = name(site);
@@ -107,7 +121,7 @@ impl Sites {
             internal = agent.internal.addr,
             upstream = self.applications[site].port.addr,
         );
-        for (limit, value) in LIMITS {
+        for (limit, value) in limits {
             let _ = writeln!(text, "{limit} = {value}");
         }
         for ((_, to), link) in self.links.iter().filter(|((from, _), _)| *from == site) {
@@ -117,30 +131,40 @@ impl Sites {
     }
 
     /// Waits until every agent answers and sees every other.
-    pub(super) fn ready(&mut self) -> Result<()> {
+    fn ready(&mut self) -> Result<()> {
         let until = Instant::now() + SOON;
         let is_up = |site: &serde_json::Value| site["up"] == true;
-        let are_all = |sites: &[serde_json::Value]| sites.len() == SITES && sites.iter().all(is_up);
+        let count = self.count();
+        let are_all = |sites: &[serde_json::Value]| sites.len() == count && sites.iter().all(is_up);
         let mut agents = self.agents.iter_mut();
         agents.try_for_each(|agent| agent.process.wait_for_sites(until, are_all))
     }
 
     /// Where callers reach the agents.
-    pub(super) fn public(&self) -> [SocketAddr; SITES] {
-        std::array::from_fn(|site| self.agents[site].public.addr)
+    pub(crate) fn public(&self) -> Vec<SocketAddr> {
+        self.agents.iter().map(|agent| agent.public.addr).collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.peers.len()
     }
 
     /// Where the application itself answers.
-    pub(super) fn application(&self, site: Site) -> SocketAddr {
+    pub(crate) fn application(&self, site: Site) -> SocketAddr {
         self.applications[site].port.addr
     }
 
-    pub(super) fn admin(&self, site: Site) -> PathBuf {
+    /// None while the agent does not run.
+    pub(crate) fn pid(&self, site: Site) -> Option<u32> {
+        self.agents[site].process.pid()
+    }
+
+    pub(crate) fn admin(&self, site: Site) -> PathBuf {
         self.agents[site].process.admin_socket()
     }
 
     /// Closes these directions, or takes that back.
-    pub(super) fn close(&mut self, ways: &[(Site, Site)], closed: bool) {
+    pub(crate) fn close(&mut self, ways: &[(Site, Site)], closed: bool) {
         for way in ways {
             let count = self.closed.entry(*way).or_default();
             *count = if closed {
@@ -155,13 +179,23 @@ impl Sites {
     }
 
     /// Opens every direction, whoever closed it.
-    pub(super) fn open_all(&mut self) {
+    fn open_all(&mut self) {
         self.closed.clear();
         self.links.values().for_each(Relay::heal);
     }
 
+    /// Ends every fault, whatever is under way, and waits until all agents see each other.
+    pub(crate) fn heal(&mut self) -> Result<()> {
+        self.open_all();
+        for site in 0..self.count() {
+            self.set_clock(site, 0)?;
+            self.run_again(site)?;
+        }
+        self.ready()
+    }
+
     /// Lets an agent run that is paused or gone.
-    pub(super) fn run_again(&mut self, site: Site) -> Result<()> {
+    fn run_again(&mut self, site: Site) -> Result<()> {
         let agent = &mut self.agents[site];
         match agent.process.pid() {
             Some(_) => agent.signal(Signal::CONT),
@@ -169,24 +203,25 @@ impl Sites {
         }
     }
 
-    pub(super) fn kill(&mut self, site: Site) {
+    pub(crate) fn kill(&mut self, site: Site) {
         self.agents[site].kill();
     }
 
-    pub(super) fn start_again(&mut self, site: Site) -> Result<()> {
+    pub(crate) fn start_again(&mut self, site: Site) -> Result<()> {
         self.agents[site].start()
     }
 
-    pub(super) fn signal(&self, site: Site, signal: Signal) -> Result<()> {
+    pub(crate) fn signal(&self, site: Site, signal: Signal) -> Result<()> {
         self.agents[site].signal(signal)
     }
 
-    pub(super) fn set_clock(&self, site: Site, offset_s: i64) -> Result<()> {
-        self.agents[site].clock.set(offset_s)
+    pub(crate) fn set_clock(&self, site: Site, offset_s: i64) -> Result<()> {
+        let clock = self.agents[site].clock.as_ref();
+        clock.map_or(Ok(()), |clock| clock.set(offset_s))
     }
 
     /// An error if a process that should run is gone: nothing in this suite ends one in good order.
-    pub(super) fn check(&mut self) -> Result<()> {
+    pub(crate) fn check(&mut self) -> Result<()> {
         self.applications.iter_mut().try_for_each(Application::check)?;
         let mut agents = self.agents.iter_mut();
         agents.try_for_each(|agent| agent.process.check())
@@ -207,12 +242,20 @@ fn follow(link: &Relay, (from, to): (Site, Site), closed: &BTreeMap<(Site, Site)
 
 impl Agent {
     fn start(&mut self) -> Result<()> {
-        self.process.start(|command| self.clock.wear(command))
+        self.process.start(|command| {
+            if let Some(clock) = &self.clock {
+                clock.wear(command);
+            }
+        })
     }
 
-    /// Fails unless the agent's wall clock can be set while it runs. A reload is logged with the time.
+    /// Fails unless the agent's wall clock, if it is to be one that can be set, is set while it runs. A reload is
+    /// logged with the time.
     fn prove_clock(&self) -> Result<()> {
-        self.clock.set(PROOF_S)?;
+        let Some(own) = &self.clock else {
+            return Ok(());
+        };
+        own.set(PROOF_S)?;
         self.signal(Signal::HUP)?;
         let start = Instant::now();
         let passed_s = loop {
@@ -228,7 +271,7 @@ impl Agent {
             }
             thread::sleep(POLL);
         };
-        self.clock.set(0)?;
+        own.set(0)?;
         let expected = PROOF_S.cast_unsigned();
         if !(expected..expected + 2 * SOON.as_secs()).contains(&passed_s) {
             bail!(

@@ -16,6 +16,7 @@ mod report;
 mod scoped;
 mod server;
 mod sets;
+mod strong;
 mod tools;
 mod writers;
 
@@ -45,6 +46,8 @@ pub(crate) enum Bench {
     Scoped(scoped::Args),
     /// What many replica sets cost: start-up, memory, and requests that have nothing to do with them
     Sets(sets::Args),
+    /// Strongly consistent writes at sites far apart, beside puts into etcd over links as long
+    Strong(strong::Args),
     /// Replicated creates by many writers at once, beside puts into etcd: rate, time, and CPU at each agent
     Writers(writers::Args),
 }
@@ -60,6 +63,7 @@ pub(crate) fn run(repo: &Repo, bench: Bench) -> Result<ExitCode> {
         Bench::List(args) => list::run(repo, &args),
         Bench::Scoped(args) => scoped::run(repo, &args),
         Bench::Sets(args) => sets::run(repo, &args),
+        Bench::Strong(args) => strong::run(repo, &args),
         Bench::Writers(args) => writers::run(repo, &args),
     }
 }

@@ -18,6 +18,7 @@ pub(super) struct Client {
 
 pub(super) struct Answer {
     pub(super) status: u16,
+    pub(super) receipt: Option<String>,
     pub(super) body: Vec<u8>,
     pub(super) took: Duration,
 }
@@ -82,11 +83,13 @@ impl Client {
         }
         let status = head.split_whitespace().nth(1).and_then(|word| word.parse().ok());
         let status = status.with_context(|| format!("no status in `{head}`"))?;
-        let length = head.lines().find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            let is_length = name.eq_ignore_ascii_case("content-length");
-            is_length.then(|| value.trim().parse::<usize>().ok()).flatten()
-        });
+        let field = |wanted: &str| {
+            head.lines().find_map(|line| {
+                let (name, value) = line.split_once(':')?;
+                name.eq_ignore_ascii_case(wanted).then(|| value.trim())
+            })
+        };
+        let length = field("content-length").and_then(|length| length.parse::<usize>().ok());
         let length = match length {
             Some(length) => length,
             None if status == 204 => 0,
@@ -96,6 +99,7 @@ impl Client {
         self.stream.read_exact(&mut body)?;
         Ok(Answer {
             status,
+            receipt: field("cheops-receipt").map(str::to_owned),
             body,
             took: Duration::ZERO,
         })

@@ -1,10 +1,11 @@
 //! Replicated creates by many writers at once, beside puts into etcd.
 //!
-//! A demo of two sites and a cluster of three members of etcd run side by side on one machine and one disk. In each round every
-//! number of writers creates resources at both sites through the first one, and puts as many bytes into the cluster's leader, taking turns, so
-//! that what changes on the machine changes for both. Both answer when a write is synced; etcd at two members, Cheops at the accepting site.
+//! A demo of two sites and a cluster of three members of etcd run side by side on one machine and one disk. In each
+//! round every number of writers creates resources at both sites through the first one, and puts as many bytes into
+//! the cluster's leader, taking turns, so that what changes on the machine changes for both. Both answer when a write
+//! is synced; etcd at two members, Cheops at the accepting site.
 
-mod etcd;
+pub(super) mod etcd;
 mod report;
 
 use std::{
@@ -26,6 +27,8 @@ use super::{client::Client, cpu::CpuTime, create};
 use crate::{command::AgentArgs, e2e::Demo, repo::Repo};
 
 const SCOPE: &str = "site1 & site2";
+/// Of etcd.
+const MEMBERS: usize = 3;
 /// Rounds begin when both agents have taken less than a fiftieth of this since they were last looked at.
 const CALM: Duration = Duration::from_millis(200);
 const CALM_TRIES: u32 = 50;
@@ -67,7 +70,11 @@ pub(super) struct Run {
 
 pub(super) fn run(repo: &Repo, args: &Args) -> Result<ExitCode> {
     let program = args.agent.program(repo)?;
-    let etcd = if args.alone { None } else { Some(Etcd::start()?) };
+    let etcd = if args.alone {
+        None
+    } else {
+        Some(Etcd::start(MEMBERS, Duration::ZERO)?)
+    };
     let demo = Demo::start(&program, 0)?;
     let mut figures: Vec<_> = args.writers.iter().map(|writers| Figures::of(*writers)).collect();
     for round in 1..=args.rounds {
@@ -136,7 +143,7 @@ fn put(etcd: &Etcd, writers: u16, seconds: u64) -> Result<Run> {
 }
 
 impl Run {
-    fn of(mut took: Vec<Duration>, elapsed: Duration, cpu_us: Vec<f64>) -> Self {
+    pub(super) fn of(mut took: Vec<Duration>, elapsed: Duration, cpu_us: Vec<f64>) -> Self {
         took.sort_unstable();
         let median = took.get(took.len() / 2).copied().unwrap_or_default();
         Self {
@@ -147,8 +154,9 @@ impl Run {
     }
 }
 
-/// How long each write took, and how long all of them. `write` is told a number that no other write has.
-fn load(
+/// How long each write took, and how long all of them. `write` is told a number that no other write has; its
+/// upper half is the writer's.
+pub(super) fn load(
     target: SocketAddr,
     writers: u16,
     seconds: u64,

@@ -1,4 +1,4 @@
-//! Three members of etcd on this machine, and a put through the JSON gateway.
+//! Members of etcd on this machine, links of some length between them, and a put through the JSON gateway.
 
 use std::{
     net::SocketAddr,
@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use cheops_relay::Relay;
 use serde::Deserialize;
 
 use crate::{
@@ -18,16 +19,18 @@ use crate::{
     packages,
 };
 
-const MEMBERS: usize = 3;
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(100);
 /// As long as the body of a create.
 const VALUE: &[u8] = br#"{"name":"bolt"}"#;
 
 /// A cluster that ends when dropped.
-pub(super) struct Etcd {
-    pub(super) leader: SocketAddr,
+pub(in crate::bench) struct Etcd {
+    pub(in crate::bench) leader: SocketAddr,
+    /// Where the other members answer.
+    pub(in crate::bench) others: Vec<SocketAddr>,
     members: Vec<Child>,
+    _links: Vec<Relay>,
     dir: tempfile::TempDir,
 }
 
@@ -43,15 +46,25 @@ struct Header {
 }
 
 impl Etcd {
-    pub(super) fn start() -> Result<Self> {
+    /// So many members, each of which the others reach over a link that takes so long one way.
+    pub(in crate::bench) fn start(members: usize, one_way: Duration) -> Result<Self> {
         if find_program("etcd").is_none() {
             packages::install("etcd beside Cheops", &["etcd-server"])?;
         }
         let program = find_program("etcd").context("etcd is not installed")?;
         let dir = tempfile::tempdir()?;
-        let addresses = || (0..MEMBERS).map(|_| free_address()).collect::<Result<Vec<_>>>();
+        let addresses = || (0..members).map(|_| free_address()).collect::<Result<Vec<_>>>();
         let (clients, peers) = (addresses()?, addresses()?);
-        let cluster: Vec<_> = peers
+        let links = if one_way.is_zero() {
+            Vec::new()
+        } else {
+            let links = peers.iter().map(|peer| link(*peer, one_way));
+            links.collect::<Result<_>>()?
+        };
+        // Where members say that they are: at the near ends of the links to them.
+        let reached: Vec<_> = links.iter().map(Relay::addr).collect();
+        let reached = if links.is_empty() { peers.clone() } else { reached };
+        let cluster: Vec<_> = reached
             .iter()
             .enumerate()
             .map(|(n, peer)| format!("m{n}=http://{peer}"))
@@ -59,16 +72,27 @@ impl Etcd {
         let cluster = cluster.join(",");
         let mut etcd = Self {
             leader: clients[0],
+            others: Vec::new(),
             members: Vec::new(),
+            _links: links,
             dir,
         };
-        for (n, (client, peer)) in clients.iter().zip(&peers).enumerate() {
+        for (n, client) in clients.iter().enumerate() {
             let data = etcd.dir.path().join(format!("m{n}"));
+            let peer = (peers[n], reached[n]);
             etcd.members
-                .push(member(&program, n, &data, *client, *peer, &cluster)?);
+                .push(member(&program, n, &data, *client, peer, &cluster)?);
         }
         etcd.leader = find_leader(&clients)?;
+        etcd.others = clients
+            .into_iter()
+            .filter(|client| *client != etcd.leader)
+            .collect();
         Ok(etcd)
+    }
+
+    pub(in crate::bench) fn pids(&self) -> Vec<u32> {
+        self.members.iter().map(Child::id).collect()
     }
 }
 
@@ -81,16 +105,22 @@ impl Drop for Etcd {
     }
 }
 
+fn link(to: SocketAddr, one_way: Duration) -> Result<Relay> {
+    let link = Relay::bind(SocketAddr::from(([127, 0, 0, 1], 0)), to)?;
+    link.set_delay(one_way);
+    Ok(link)
+}
+
 /// It ends with this program, however that ends.
 fn member(
     program: &Path,
     n: usize,
     data: &Path,
     client: SocketAddr,
-    peer: SocketAddr,
+    (peer, reached): (SocketAddr, SocketAddr),
     cluster: &str,
 ) -> Result<Child> {
-    let (client, peer) = (format!("http://{client}"), format!("http://{peer}"));
+    let [client, peer, reached] = [client, peer, reached].map(|address| format!("http://{address}"));
     Command::new("setpriv")
         .args(["--pdeathsig", "KILL", "--"])
         .arg(program)
@@ -106,7 +136,7 @@ fn member(
             "--listen-peer-urls",
             &peer,
             "--initial-advertise-peer-urls",
-            &peer,
+            &reached,
         ])
         .args([
             "--initial-cluster",
@@ -145,7 +175,7 @@ fn is_leader(address: SocketAddr) -> Result<bool> {
 }
 
 /// A new key for each number.
-pub(super) fn put(client: &mut Client, number: u64) -> Result<Duration> {
+pub(in crate::bench) fn put(client: &mut Client, number: u64) -> Result<Duration> {
     let key = BASE64_STANDARD.encode(format!("items/{number:020}"));
     let body = format!(r#"{{"key":"{key}","value":"{}"}}"#, BASE64_STANDARD.encode(VALUE));
     let answer = client.send("POST", "/v3/kv/put", &[], &body)?;

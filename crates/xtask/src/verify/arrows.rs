@@ -18,6 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("store", &["types"]),
     ("net", &["types"]),
     ("mesh", &["types", "net"]),
+    ("strong", &["types"]),
     ("ports", &["types", "plan", "net"]),
     ("proxy", &["types", "scope", "glue", "plan", "net", "ports"]),
     (

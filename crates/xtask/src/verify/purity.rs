@@ -80,6 +80,7 @@ const OUT_OF_REACH: &[(&str, &[Reach])] = &[
     ("mesh", RUNTIME_ONLY),
     ("proxy", RUNTIME_ONLY),
     ("node", RUNTIME_ONLY),
+    ("strong", RUNTIME_ONLY),
 ];
 
 pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {

@@ -3,6 +3,7 @@
 
 pub(crate) mod client;
 mod cross;
+mod groups;
 mod metrics;
 mod model;
 mod replication;

@@ -7,6 +7,7 @@ mod credential;
 mod cross;
 mod curl;
 mod glue;
+mod groups;
 mod kubectl;
 mod ops;
 mod output;
@@ -33,6 +34,7 @@ use crate::{ca, demo::DemoArgs, example_app::ExampleArgs};
 use conflicts::ConflictsCommand;
 use cross::CrossCommand;
 use glue::GlueCommand;
+use groups::GroupsCommand;
 use ops::OpsCommand;
 pub(crate) use output::{BAD_INPUT, BadInput, print, report};
 use replicas::ReplicasCommand;
@@ -108,6 +110,9 @@ enum Command {
     /// Work with cross resources: one resource that spans several sites
     #[command(subcommand)]
     Cross(CrossCommand),
+    /// Look at the groups of sites that decide together about strong resources
+    #[command(subcommand)]
+    Groups(GroupsCommand),
     /// Work with operations: recorded writes on their way to the sites of a set
     #[command(subcommand)]
     Ops(OpsCommand),
@@ -409,6 +414,7 @@ impl Cli {
             Command::Reload(args) => ask::reload(admin, &args),
             Command::Replicas(command) => replicas::run(admin, command),
             Command::Cross(command) => cross::run(admin, command),
+            Command::Groups(command) => groups::run(admin, command),
             Command::Ops(command) => ops::run(admin, command),
             Command::Conflicts(command) => conflicts::run(admin, command),
             Command::Glue(command) => glue::run(command),

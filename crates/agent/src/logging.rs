@@ -24,8 +24,9 @@ static QUOTAS: Quotas = Quotas::new();
 /// Begins logging, once per process. `verbosity` counts the `-v`: info, debug, trace.
 pub(crate) fn init(verbosity: u8) -> anyhow::Result<()> {
     let default = match verbosity {
-        0 => "info",
-        1 => "debug",
+        // What a library tells of itself is for those who ask for details.
+        0 => "info,openraft=warn",
+        1 => "debug,openraft=info",
         _ => "trace",
     };
     let filter = match std::env::var(FILTER_VARIABLE) {

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use cheops_glue::Verified;
-use cheops_replica::MetaId;
+use cheops_replica::{MetaId, Vector};
 use cheops_types::{Code, NameRequest, NameVerdict, Problem, ServiceName, SiteName, headers};
 use tokio::sync::{mpsc, oneshot};
 
 use http::HeaderMap;
 
-use crate::waiting::AppAnswer;
+use crate::{pack::unpack, waiting::AppAnswer};
 pub(crate) use replica::{Progress, ReplicaState};
 
 // Where agents ask each other, below [`headers::PEER_REPLICATION_PATH`].
@@ -20,6 +20,10 @@ pub(crate) const MESSAGES: &str = "messages";
 pub(crate) const READ: &str = "read/";
 pub(crate) const CHECK: &str = "check/";
 pub(crate) const RANGES: &str = "ranges";
+/// What the members of a group tell each other.
+pub(crate) const GROUPS: &str = "groups";
+/// How far a site is with a set of a group.
+pub(crate) const HELD: &str = "held/";
 /// Whether a site remembers this one's store to be older than it is.
 pub(crate) const HELLO: &str = "hello";
 
@@ -93,6 +97,15 @@ impl Asks {
     pub(crate) async fn replica_at(&self, site: &SiteName, set: &MetaId) -> Result<ReplicaState, Problem> {
         let bytes = self.peer(site, &format!("{READ}{set}"), Bytes::new()).await?;
         serde_json::from_slice(&bytes).map_err(|_| {
+            let detail = format!("the answer of site `{site}` cannot be read: upgrade the older agent");
+            Problem::new(Code::PeerFailed, detail).at(site)
+        })
+    }
+
+    /// What another site of a strong set holds of it.
+    pub(crate) async fn held_at(&self, site: &SiteName, set: &MetaId) -> Result<Vector, Problem> {
+        let bytes = self.peer(site, &format!("{HELD}{set}"), Bytes::new()).await?;
+        unpack(&bytes).map_err(|_| {
             let detail = format!("the answer of site `{site}` cannot be read: upgrade the older agent");
             Problem::new(Code::PeerFailed, detail).at(site)
         })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cheops_net::Body;
 use cheops_plan::Known;
-use cheops_ports::{Coordinator, Pending, Reply, Spooling, Told, Write};
+use cheops_ports::{Coordinator, Held, Latest, Pending, Reply, Spooling, Told, Write};
 use cheops_replica::{Answer, Set, Token, Work};
 use cheops_store::{Error, ReadSession};
 use cheops_types::{KeptBody, NameRequest, NameVerdict, Outcome, Problem, SiteName};
@@ -15,7 +15,7 @@ use crate::{
     fetch, ids, names,
     node::Node,
     operation_ref::{OperationRef, Which},
-    problems, promises, rows, told, wire, write,
+    problems, promises, rows, strong, told, wire, write,
 };
 
 impl Coordinator for Node {
@@ -28,7 +28,18 @@ impl Coordinator for Node {
     }
 
     fn write(&self, write: Write) -> Pending<Reply> {
-        Box::pin(write::write(Arc::clone(&self.core), write))
+        let core = Arc::clone(&self.core);
+        Box::pin(async move {
+            match strong::is_strong(&core, &write.target) {
+                Ok(false) => write::write(core, write).await,
+                Ok(true) => strong::write(core, Arc::new(write)).await,
+                Err(problem) => write::not_executed(problem),
+            }
+        })
+    }
+
+    fn latest(&self, of: Latest) -> Pending<Result<Held, Problem>> {
+        Box::pin(strong::latest(Arc::clone(&self.core), of))
     }
 
     fn spool(&self) -> Result<Box<dyn Spooling>, Problem> {

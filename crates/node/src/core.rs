@@ -12,9 +12,19 @@ use cheops_store::{SiteKey, Spool, Store};
 use cheops_types::SiteName;
 
 use crate::{
-    asks::Asks, calls::Calls, commit_times::CommitTimes, comparisons::Comparisons, finished::Finished,
-    inbox::EngineHandle, life::Life, missed::Missed, spooled::Spooled, surroundings::Surroundings,
-    verifications::Verifications, waiting::Waiting,
+    asks::Asks,
+    calls::Calls,
+    commit_times::CommitTimes,
+    comparisons::Comparisons,
+    finished::Finished,
+    group_asks::{GroupAsks, OwnIntents},
+    inbox::EngineHandle,
+    life::{Life, Lives},
+    missed::Missed,
+    spooled::Spooled,
+    surroundings::Surroundings,
+    verifications::Verifications,
+    waiting::Waiting,
 };
 
 /// One site's replication: where it is kept, who waits, and the way to the engine.
@@ -30,6 +40,9 @@ pub(crate) struct Core {
     pub(crate) finished: Finished,
     pub(crate) spooled: Spooled,
     pub(crate) asks: Asks,
+    pub(crate) groups: GroupAsks,
+    pub(crate) own_intents: OwnIntents,
+    pub(crate) lives: Lives,
     pub(crate) calls: Calls,
     pub(crate) commit_times: CommitTimes,
     pub(crate) callers: Verifications,

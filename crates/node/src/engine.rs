@@ -13,6 +13,7 @@ mod release;
 mod rules;
 mod sweep;
 mod timers;
+mod watches;
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -27,7 +28,7 @@ use tokio::sync::mpsc;
 
 pub(crate) use self::change::LoadedSet;
 pub use self::guard::is_guarded;
-use self::{batch::Batch, cache::Cache, sweep::Sweep, timers::Timers};
+use self::{batch::Batch, cache::Cache, sweep::Sweep, timers::Timers, watches::Watches};
 use crate::{
     core::Core,
     inbox::{Busy, Inbox, Input, Next},
@@ -51,6 +52,7 @@ pub(crate) struct Engine {
     record: SiteRecord,
     cache: Cache,
     timers: Timers,
+    watches: Watches,
     promises: Index,
     /// Sets that another one has moved for.
     woken: BTreeSet<MetaId>,
@@ -76,6 +78,7 @@ impl Engine {
             record,
             cache: Cache::new(CACHE_SETS),
             timers: Timers::default(),
+            watches: Watches::default(),
             promises,
             woken: BTreeSet::new(),
             sweeps: VecDeque::from([Sweep::resume()]),
@@ -112,6 +115,7 @@ impl Engine {
         batch.sweep();
         let ended = batch.end();
         self.commit(ended);
+        self.tell_watches();
         self.cache.trim();
     }
 

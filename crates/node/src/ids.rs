@@ -138,6 +138,7 @@ fn known(meta: &MetaId, row: SetRow<Head>) -> Known {
         local: row.head.local.map(Arc::from),
         sites: row.head.sites,
         standing: row.head.standing.into(),
+        consistency: row.head.consistency,
         span: row.head.span.map(Arc::new),
         shares: Arc::from(row.head.shares),
     }

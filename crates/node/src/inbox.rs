@@ -8,7 +8,7 @@ use std::{
 };
 
 use cheops_replica::{
-    Birth, Content, Draft, Event, Hello, LocalId, Message, MetaId, Recognise, Token, Welcome,
+    Birth, Content, Decision, Draft, Event, Hello, LocalId, Message, MetaId, Recognise, Token, Welcome,
 };
 use cheops_types::{Code, Limit, Problem, SiteName};
 use tokio::sync::oneshot;
@@ -52,6 +52,14 @@ pub(crate) enum Input {
         messages: Vec<Message>,
         done: oneshot::Sender<Result<(), Problem>>,
     },
+    /// The group of a strong set has decided a write. `done` hears when that is durable here.
+    Decide {
+        set: MetaId,
+        decision: Box<Decision>,
+        done: oneshot::Sender<Result<(), Problem>>,
+    },
+    /// `done` hears when this site has executed everything that was decided about a set; nobody else has touched it then.
+    Watch { set: MetaId, done: oneshot::Sender<()> },
     /// A site can be reached again.
     PeerUp(SiteName),
     /// A site told which life of its store this is.
@@ -214,6 +222,11 @@ impl EngineHandle {
         for outcome in outcomes {
             let _ = outcome.await;
         }
+    }
+
+    /// Whether the agent stops.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.inbox.is_closed()
     }
 
     /// Whether so much waits that what nobody asked for should not come on top.

@@ -178,6 +178,9 @@ impl Lab {
             finished: Finished::default(),
             spooled: Spooled::default(),
             asks: Asks::default(),
+            groups: crate::group_asks::GroupAsks::default(),
+            own_intents: crate::group_asks::OwnIntents::default(),
+            lives: crate::life::Lives::default(),
             calls: Calls::default(),
             commit_times: CommitTimes::default(),
             callers: Verifications::default(),
@@ -211,6 +214,7 @@ impl Lab {
                 begun: Some(1),
                 held_hash: 0,
                 deleted_ms: None,
+                consistency: cheops_types::Consistency::Eventual,
             },
         };
         let meta = meta.to_owned();

@@ -19,6 +19,7 @@ mod fill;
 mod finished;
 #[doc(hidden)]
 pub mod fuzzing;
+mod group_asks;
 mod hello;
 mod ids;
 mod inbox;
@@ -43,6 +44,7 @@ mod secret;
 mod sign;
 mod spooled;
 mod stream;
+mod strong;
 mod surroundings;
 mod task;
 mod told;

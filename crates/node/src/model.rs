@@ -6,6 +6,7 @@ mod body;
 mod conflict;
 mod cross;
 mod difference;
+mod group;
 mod operation;
 mod request;
 mod set;
@@ -15,6 +16,7 @@ pub use body::Body;
 pub use conflict::{Cause, ConflictDetail, ConflictList, ConflictSummary, Reapplied, Side};
 pub use cross::{CrossDetail, CrossList, CrossSummary, FlaggedName, Rebalance};
 pub use difference::{DIFFERENCES_MAX, Difference, differences};
+pub use group::{GroupList, GroupMember, GroupState, GroupSummary, Transfer};
 pub use operation::{
     OperationDetail, OperationList, OperationState, OperationSummary, SiteProgress, SiteState,
 };

@@ -28,8 +28,9 @@ use crate::{
     engine::Engine,
     fetch::PayloadSets,
     finished::Finished,
+    group_asks::{GroupAsks, OwnIntents},
     inbox::{EngineHandle, Input},
-    life::Life,
+    life::{Life, Lives},
     missed::Missed,
     promises::Index,
     rows::{self, Sets, SiteRecord, SiteRow},
@@ -145,6 +146,9 @@ impl Node {
             finished: Finished::default(),
             spooled: Spooled::default(),
             asks: Asks::default(),
+            groups: GroupAsks::default(),
+            own_intents: OwnIntents::default(),
+            lives: Lives::new(record.lives.clone()),
             calls: Calls::default(),
             commit_times: CommitTimes::default(),
             callers: Verifications::default(),
@@ -188,6 +192,7 @@ impl Node {
     /// The life of another site's store, as the site itself tells it. One that is new knows nothing of its sets: it
     /// is brought in again.
     pub fn peer_life(&self, site: &SiteName, incarnation: u64) {
+        self.core.lives.note(site, incarnation);
         let site = site.clone();
         let _ = self.core.engine.post(Input::PeerLife { site, incarnation });
     }

@@ -5,6 +5,7 @@ mod conflicts;
 mod cross;
 mod fence;
 mod find;
+mod groups;
 mod lists;
 mod membership;
 mod metrics;

@@ -11,7 +11,7 @@ use cheops_store::{
     Error, Incarnation, PayloadHash, PayloadRef, Read, Span, WriteSession,
     tables::{self, OPERATION_DONE, OperationKey, SetRow},
 };
-use cheops_types::{Caller, KeptBody, Share, SiteName, Span as SiteSpan};
+use cheops_types::{Caller, Consistency, KeptBody, Share, SiteName, Span as SiteSpan};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use held_hash::{hash, held_hash};
@@ -57,6 +57,9 @@ pub(crate) struct Head {
     /// When it was deleted; none while it is not.
     #[serde(default)]
     pub(crate) deleted_ms: Option<u64>,
+    /// Who decides what is written to it.
+    #[serde(default, skip_serializing_if = "Consistency::is_eventual")]
+    pub(crate) consistency: Consistency,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -244,6 +247,7 @@ pub(crate) fn set_row(here: &SiteName, kept: &Kept) -> SetRow<Head> {
             begun: kept.begun,
             held_hash: held_hash(&record.meta, set.held()),
             deleted_ms: set.deleted_ms(),
+            consistency: record.consistency,
         },
     }
 }

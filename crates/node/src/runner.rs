@@ -5,10 +5,11 @@ mod bring;
 #[cfg(test)]
 mod tests;
 
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{pin::pin, rc::Rc, sync::Arc, time::Duration};
 
 use cheops_ports::{Application, Peers};
 use cheops_replica::{Attempt, Event};
+use cheops_strong::Groups;
 use tokio::{
     sync::mpsc,
     task::{JoinHandle, spawn_blocking, spawn_local},
@@ -20,7 +21,8 @@ use crate::{
     asks::Ask,
     core::Core,
     executor::{Broken, Executed, Executor, Replica},
-    names,
+    group_asks::{self, GroupAsk},
+    names, strong,
     task::{Call, Task, What},
     upkeep,
     wire::{Outboxes, sign_all},
@@ -45,6 +47,7 @@ pub struct Runner {
     reach: Rc<Reach>,
     tasks: mpsc::Receiver<Task>,
     asks: mpsc::Receiver<Ask>,
+    group_asks: mpsc::Receiver<GroupAsk>,
 }
 
 /// A task that ends with its owner.
@@ -69,6 +72,7 @@ impl Runner {
     pub fn new(work: Work, application: Rc<dyn Application>, peers: Rc<dyn Peers>) -> Self {
         let Work { core, tasks } = work;
         let asks = core.asks.attach();
+        let group_asks = core.groups.attach();
         let reach = Reach {
             executor: Executor::new(Arc::clone(&core), application, Rc::clone(&peers)),
             outboxes: Outboxes::new(Arc::clone(&core), Rc::clone(&peers)),
@@ -80,6 +84,7 @@ impl Runner {
             reach: Rc::new(reach),
             tasks,
             asks,
+            group_asks,
         }
     }
 
@@ -89,6 +94,11 @@ impl Runner {
         let has_calls = move || reach.executor.is_busy();
         let (core, peers) = (Arc::clone(&self.reach.core), Rc::clone(&self.reach.peers));
         let _upkeep = Ending(spawn_local(upkeep::run(core, peers, has_calls)));
+        let groups = self.start_groups().await;
+        let _keep = groups.clone().map(|groups| {
+            let (core, peers) = (Arc::clone(&self.reach.core), Rc::clone(&self.reach.peers));
+            Ending(spawn_local(strong::keep(core, peers, groups)))
+        });
         let mut sweep = interval(SWEEP);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut tasks = Vec::with_capacity(TASKS_AT_ONCE);
@@ -103,7 +113,36 @@ impl Runner {
                 Some(ask) = self.asks.recv() => {
                     spawn_local(asks::answer(Rc::clone(&self.reach), ask));
                 }
+                Some(ask) = self.group_asks.recv() => {
+                    if let Some(groups) = groups.clone() {
+                        spawn_local(group_asks::answer(groups, ask));
+                    }
+                }
                 _ = sweep.tick() => self.sweep(),
+            }
+        }
+    }
+
+    /// The engine is there already: groups that go on have something to tell it.
+    async fn start_groups(&mut self) -> Option<Groups> {
+        let (core, peers) = (Arc::clone(&self.reach.core), Rc::clone(&self.reach.peers));
+        let mut starting = pin!(async {
+            strong::confirmed(&core).await;
+            strong::start(&core, &peers).await
+        });
+        let mut tasks = Vec::with_capacity(TASKS_AT_ONCE);
+        loop {
+            tokio::select! {
+                groups = &mut starting => return groups,
+                Some(ask) = self.group_asks.recv() => group_asks::refuse(ask),
+                Some(ask) = self.asks.recv() => {
+                    spawn_local(asks::answer(Rc::clone(&self.reach), ask));
+                }
+                count = self.tasks.recv_many(&mut tasks, TASKS_AT_ONCE), if !self.tasks.is_closed() => {
+                    if count > 0 {
+                        self.begin_all(&mut tasks);
+                    }
+                }
             }
         }
     }

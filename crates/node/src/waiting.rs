@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use cheops_ports::Told;
-use cheops_replica::{Answer, Token};
+use cheops_replica::{Answer, MetaId, Proposal, Token};
 use cheops_types::Problem;
 use http::HeaderMap;
 use tokio::sync::watch;
@@ -43,6 +43,13 @@ impl fmt::Debug for AppAnswer {
     }
 }
 
+/// What this site's application made of a write that the sites of a strong set decide together.
+#[derive(Debug, Clone)]
+pub(crate) struct Proposed {
+    pub(crate) set: MetaId,
+    pub(crate) proposal: Proposal,
+}
+
 /// How far a write is.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stage {
@@ -53,6 +60,8 @@ pub(crate) struct Stage {
     pub(crate) told: Option<Told>,
     /// It came to nothing because of this.
     pub(crate) failed: Option<Problem>,
+    /// It has ended here, and its group has yet to decide.
+    pub(crate) proposed: Option<Proposed>,
 }
 
 /// All callers, by the token of their write.
@@ -97,6 +106,19 @@ impl Waiting {
     /// The same for what no request brings: it is sent as it is recorded, and authenticated like a repetition.
     pub(crate) fn register_recorded(&self, token: Token) -> Waiter {
         self.place(token, None)
+    }
+
+    /// Hears how far a write is that somebody else may wait for as well.
+    pub(crate) fn attend(&self, token: Token) -> Waiter {
+        let stage = self.lock().get(&token).map(|place| place.stage.subscribe());
+        let Some(stage) = stage else {
+            return self.register_recorded(token);
+        };
+        Waiter {
+            token,
+            waiting: self.clone(),
+            stage: Some(stage),
+        }
     }
 
     fn place(&self, token: Token, caller: Option<CallerHeaders>) -> Waiter {

@@ -53,7 +53,7 @@ pub(crate) async fn write(core: Arc<Core>, write: Write) -> Reply {
 }
 
 /// Makes a draft: on the core that has the request where its body is short, else beside it.
-async fn drafted(core: &Arc<Core>, write: &Arc<Write>) -> Result<Drafted, Problem> {
+pub(crate) async fn drafted(core: &Arc<Core>, write: &Arc<Write>) -> Result<Drafted, Problem> {
     let limits = core.surroundings.limits();
     let body_bytes = write.request.body().inline_len();
     if body_bytes <= limits.work_inline_max_bytes {
@@ -131,7 +131,7 @@ async fn attempt(core: &Core, write: &Write, drafted: Drafted, payload: &mut Opt
 }
 
 /// A write with the caller that this site has verified.
-fn by(mut drafted: Drafted, verified: Option<&cheops_types::Caller>) -> Drafted {
+pub(crate) fn by(mut drafted: Drafted, verified: Option<&cheops_types::Caller>) -> Drafted {
     drafted.draft.request.caller = verified.cloned();
     drafted
 }
@@ -160,7 +160,7 @@ fn hold_payload(core: &Core, body: &KeptBody) -> Result<Option<Payload>, Problem
 }
 
 /// Whether a create has an end of its own, which its resource tells.
-fn is_asynchronous(core: &Core, verb: &Verb) -> bool {
+pub(crate) fn is_asynchronous(core: &Core, verb: &Verb) -> bool {
     let Verb::Create(birth) = verb else {
         return false;
     };
@@ -169,7 +169,13 @@ fn is_asynchronous(core: &Core, verb: &Verb) -> bool {
 }
 
 /// Waits for the other sites as long as the caller wants.
-async fn wait(core: &Core, waiter: &mut Waiter, prefer: Prefer, told: Told, is_asynchronous: bool) -> Told {
+pub(crate) async fn wait(
+    core: &Core,
+    waiter: &mut Waiter,
+    prefer: Prefer,
+    told: Told,
+    is_asynchronous: bool,
+) -> Told {
     let status = told.sites.first().and_then(|visit| visit.status);
     let mut latest = told;
     if prefer.wait_s.is_some() || prefer.held.is_some() {
@@ -204,7 +210,7 @@ fn is_satisfied(prefer: Prefer, told: &Told) -> bool {
         && prefer.held.is_none_or(|held| told.held >= held)
 }
 
-fn answered(status: u16, answer: Option<AppAnswer>, told: Told) -> Reply {
+pub(crate) fn answered(status: u16, answer: Option<AppAnswer>, told: Told) -> Reply {
     let mut response = Response::default();
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     if let Some(answer) = answer {
@@ -253,7 +259,7 @@ fn elsewhere(here: &SiteName, reason: Reason, told: &Told) -> Reply {
     })
 }
 
-fn not_executed(problem: Problem) -> Reply {
+pub(crate) fn not_executed(problem: Problem) -> Reply {
     Reply::Failed {
         problem,
         outcome: Outcome::NotExecuted,
@@ -261,7 +267,7 @@ fn not_executed(problem: Problem) -> Reply {
     }
 }
 
-fn unknown(core: &Core, told: Option<Told>) -> Reply {
+pub(crate) fn unknown(core: &Core, told: Option<Told>) -> Reply {
     let detail = format!(
         "the service of `{}` did not answer in time, and the write may have executed: read the resource before you repeat it",
         core.site

@@ -15,6 +15,8 @@ pub enum Asked {
         sites: Vec<SiteName>,
         consistency: Consistency,
     },
+    /// `strong(...)` on a read: everything that the sites have decided by now.
+    Latest(Vec<SiteName>),
     /// `%`: one resource that spans the sites.
     Span(Vec<SiteName>),
 }
@@ -31,12 +33,18 @@ impl Asked {
         !matches!(self, Self::Plan(_))
     }
 
+    /// Whether the sites are to decide together.
+    pub(crate) fn is_strong(&self) -> bool {
+        let consistency = Consistency::Strong;
+        matches!(self, Self::Replicas { consistency: asked, .. } if *asked == consistency)
+    }
+
     /// The plan of a request that has the same effect wherever it is executed: in place of several sites at once this
     /// one if it is among them, else the nearest.
     pub fn at_one_site<V: View + ?Sized>(self, view: &V) -> Plan {
         match self {
             Self::Plan(plan) => one_of(plan, view),
-            Self::Replicas { sites, .. } | Self::Span(sites) => nearest(sites, view),
+            Self::Replicas { sites, .. } | Self::Latest(sites) | Self::Span(sites) => nearest(sites, view),
         }
     }
 }
@@ -66,6 +74,7 @@ impl fmt::Display for Asked {
                 consistency: *consistency,
             }
             .fmt(f),
+            Self::Latest(sites) => write!(f, "latest[{}]", sites.join(", ")),
             Self::Span(sites) => write!(f, "cross[{}]", sites.join(", ")),
         }
     }

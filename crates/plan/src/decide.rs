@@ -10,10 +10,11 @@
 
 mod container;
 mod replica;
+mod strong;
 
 pub use replica::{cannot_span, unavailable};
 
-use cheops_types::{Code, Consistency, Problem, SiteName};
+use cheops_types::{Code, Problem, SiteName};
 
 use crate::{Concern, Plan, Request, Tell, View, asked::Asked, nearest_first, planner::asked};
 
@@ -80,7 +81,7 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
     fn without_replication(&mut self) -> Result<Plan, Problem> {
         let detail = match &mut self.asked {
             Asked::Plan(plan) => return Ok(std::mem::replace(plan, Plan::Local)),
-            Asked::Replicas { .. } => "replication (`&` on a write)",
+            Asked::Replicas { .. } | Asked::Latest(_) => "replication (`&` on a write, `strong`)",
             Asked::Span(_) => "spanning sites (`%`)",
         };
         Err(not_available(format!(
@@ -154,14 +155,4 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
 
 fn not_available(detail: impl Into<String>) -> Problem {
     Problem::new(Code::NotAvailable, detail)
-}
-
-/// No site decides by majority yet.
-fn check_consistency(consistency: Consistency) -> Result<(), Problem> {
-    match consistency {
-        Consistency::Eventual => Ok(()),
-        Consistency::Strong => Err(not_available(
-            "a write through `strong` is not part of this version; nothing executed",
-        )),
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cheops_types::{Share, SiteName, Span, SpanForm};
+use cheops_types::{Consistency, Share, SiteName, Span, SpanForm};
 
 /// A replica set as the data plane sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct Known {
     pub local: Option<Arc<str>>,
     pub sites: Vec<SiteName>,
     pub standing: Standing,
+    /// Who decides what is written to it.
+    pub consistency: Consistency,
     /// How it spans its sites; none: a replica at each.
     pub span: Option<Arc<Span>>,
     /// How counts in it are divided.
@@ -22,6 +24,10 @@ pub struct Known {
 }
 
 impl Known {
+    pub fn is_member(&self) -> bool {
+        self.standing == Standing::Member
+    }
+
     /// The sites of a container that spans them, the prime site first; none for anything else.
     pub fn extents(&self) -> Option<Vec<SiteName>> {
         let span = self.span.as_ref()?;

@@ -34,7 +34,7 @@ impl Nearness {
 
     pub(crate) fn of_plan<V: View + ?Sized>(plan: &Plan, view: &V) -> Self {
         match plan {
-            Plan::Local => Self::HERE,
+            Plan::Local | Plan::Latest { .. } => Self::HERE,
             Plan::Forward(site) => Self::of_site(site, view),
             // Its first member that is up will most likely answer.
             Plan::Fallback(members) | Plan::FirstOf(members) => {

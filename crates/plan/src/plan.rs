@@ -29,6 +29,12 @@ pub enum Plan {
     Owner(Vec<SiteName>),
     /// Each of these sites shows its part of a divided resource; the answer is the whole.
     Whole(Vec<SiteName>),
+    /// A replica answers, with everything that these sites have decided before the request came.
+    Latest {
+        sites: Vec<SiteName>,
+        /// The first of these that can answers; none: this site does.
+        via: Vec<SiteName>,
+    },
     /// Something new in a container: its name is reserved at the prime site, then it is made.
     Make(Make),
 }
@@ -107,6 +113,7 @@ impl Plan {
             Self::FirstOf(_) => PlanKind::FirstOf,
             Self::Gather(_) => PlanKind::Gather,
             Self::Accept(target) | Self::HandOver { target, .. } => target.kind(),
+            Self::Latest { .. } => PlanKind::Latest,
             Self::Owner(_) | Self::Whole(_) | Self::Make(_) => PlanKind::Cross,
         }
     }
@@ -122,6 +129,8 @@ impl Plan {
             Self::Gather(sites)
             | Self::Owner(sites)
             | Self::Whole(sites)
+            // Who else decides is asked for no answer.
+            | Self::Latest { via: sites, .. }
             | Self::HandOver { to: sites, .. } => sites.iter().all(holds),
             Self::Accept(target) => target.sites().iter().all(holds),
             Self::Make(make) => {
@@ -135,6 +144,8 @@ impl Plan {
     pub fn in_turn<'p>(&'p self, here: &'p SiteName) -> Option<Vec<&'p SiteName>> {
         match self {
             Self::Local => Some(vec![here]),
+            Self::Latest { via, .. } if via.is_empty() => Some(vec![here]),
+            Self::Latest { via, .. } => Some(via.iter().collect()),
             Self::Forward(site) => Some(vec![site]),
             Self::Fallback(members) | Self::FirstOf(members) => {
                 let each: Option<Vec<_>> = members.iter().map(|member| member.in_turn(here)).collect();
@@ -177,6 +188,14 @@ impl fmt::Display for Plan {
             }
             Self::Owner(sites) => list(f, "owner", sites),
             Self::Whole(sites) => list(f, "whole", sites),
+            Self::Latest { sites, via } => {
+                list(f, "latest", sites)?;
+                if via.is_empty() {
+                    return Ok(());
+                }
+                f.write_str(" at ")?;
+                f.write_str(&via.join(", "))
+            }
             Self::Make(make) => {
                 if !make.unless_at.is_empty() {
                     list(f, "owner", &make.unless_at)?;

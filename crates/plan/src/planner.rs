@@ -37,13 +37,18 @@ pub fn asked<V: View + ?Sized, T: Tell>(
 /// known ones, each once.
 fn of_peer<V: View + ?Sized>(remainder: &Remainder, verb: VerbClass, view: &V) -> Result<Asked, Problem> {
     let asked = remainder.asked();
+    let asked = match asked {
+        Asked::Replicas {
+            sites,
+            consistency: Consistency::Strong,
+        } if verb == VerbClass::ReadOne => Asked::Latest(sites),
+        _ if verb.is_read() => Plan::Local.into(),
+        asked => asked,
+    };
     let sites = match &asked {
-        Asked::Replicas { sites, .. } | Asked::Span(sites) => sites,
+        Asked::Replicas { sites, .. } | Asked::Latest(sites) | Asked::Span(sites) => sites,
         Asked::Plan(_) => return Ok(asked),
     };
-    if verb.is_read() {
-        return Ok(Plan::Local.into());
-    }
     let is_strange =
         |(place, site): (usize, &SiteName)| view.site(site).is_none() || sites[..place].contains(site);
     if sites.len() > view.sites().len() || sites.iter().enumerate().any(is_strange) {
@@ -69,7 +74,9 @@ impl<V: View + ?Sized> Planner<'_, V> {
             LocKind::All => self.joined(Operator::Both, std::slice::from_ref(loc), Consistency::Eventual),
             LocKind::Joined(operator, members) => self.joined(*operator, members, Consistency::Eventual),
             LocKind::Wrapped(consistency, inner) => match inner.kind() {
-                LocKind::All => self.joined(Operator::Both, std::slice::from_ref(&**inner), *consistency),
+                LocKind::All | LocKind::Site(_) => {
+                    self.joined(Operator::Both, std::slice::from_ref(&**inner), *consistency)
+                }
                 LocKind::Joined(operator @ (Operator::Both | Operator::Cross), members) => {
                     self.joined(*operator, members, *consistency)
                 }
@@ -97,12 +104,11 @@ impl<V: View + ?Sized> Planner<'_, V> {
             (First, _, ReadOne | ReadCollection | Create | Change | Action) => {
                 self.first(members).map(Asked::Plan)
             }
-            (Both, Eventual, ReadOne | ReadCollection) => {
+            // Sites agree on what a resource is, not on what is in a list.
+            (Both, Eventual, ReadOne) | (Both, _, ReadCollection) => {
                 self.together(members, |sites| Plan::Gather(sites).into())
             }
-            (Both, Strong, ReadOne | ReadCollection) => Err(not_available(
-                "a read through `strong` is not available yet; read one of the sites",
-            )),
+            (Both, Strong, ReadOne) => self.together(members, Asked::Latest),
             (Both, _, Create | Change | Action) => {
                 self.together(members, |sites| Asked::Replicas { sites, consistency })
             }
@@ -147,7 +153,7 @@ impl<V: View + ?Sized> Planner<'_, V> {
     fn step(&self, member: &Loc) -> Result<Plan, Problem> {
         match self.loc(member)? {
             Asked::Plan(plan) => Ok(plan),
-            Asked::Replicas { .. } | Asked::Span(_) => Err(not_available(format!(
+            Asked::Replicas { .. } | Asked::Latest(_) | Asked::Span(_) => Err(not_available(format!(
                 "`{member}` inside `;` or `|` is not available yet for this request; use it alone"
             ))),
         }

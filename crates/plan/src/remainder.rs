@@ -51,6 +51,14 @@ impl Remainder {
         Self::accept(&Target::new(sites))
     }
 
+    /// The replica is to show what these sites have decided.
+    pub fn latest(sites: &[SiteName]) -> Self {
+        Self {
+            sites: Some(Sites::Replicas(sites.to_vec(), Consistency::Strong)),
+            is_named: false,
+        }
+    }
+
     /// The same, its name being reserved.
     pub fn named(self) -> Self {
         Self {

@@ -10,7 +10,7 @@ use cheops_plan::{
     Concern, Container, Cross, Known, Party, Remainder, Request, Silent, Standing, Target, Wish, decide,
 };
 use cheops_scope::{ParseLimits, read};
-use cheops_types::{ServiceName, SiteName, Span, SpanForm, Unreserved, VerbClass};
+use cheops_types::{Consistency, ServiceName, SiteName, Span, SpanForm, Unreserved, VerbClass};
 use mesh::{Mesh, site};
 use request::of_user;
 
@@ -31,8 +31,17 @@ fn set(local: Option<&str>) -> Known {
         local: local.map(Into::into),
         sites: sites(&["a", "b"]),
         standing: Standing::Member,
+        consistency: Consistency::Eventual,
         span: None,
         shares: [].into(),
+    }
+}
+
+/// The same, and both decide together.
+fn strong() -> Known {
+    Known {
+        consistency: Consistency::Strong,
+        ..set(Some("7"))
     }
 }
 
@@ -199,9 +208,34 @@ fn a_write_to_a_known_set_is_accepted_whatever_the_scope() {
             .is("cross(m)");
     }
     Asking::write("").is("local");
+    Asking::write("").of(strong()).is("replicate(m)");
+}
+
+#[test]
+fn what_is_strong_is_strong_for_all_of_its_sites() {
+    Asking::create("strong(a & b)").is("replicate-strong[a, b]");
+    Asking::create("strong(b & c)").is("hand-over[b, c] of replicate-strong[b, c]");
+    Asking::write("strong(b & a)").of(strong()).is("replicate(m)");
     Asking::write("strong(a & b)")
         .of(set(Some("7")))
-        .is("not_available");
+        .is("set_refused");
+    Asking::write("strong(a & c)").of(strong()).is("set_refused");
+    Asking::write("a & b").of(strong()).is("replicate(m)");
+    Asking::read("strong(a & b)").of(strong()).is("latest[a, b]");
+    Asking::read("strong(b & a)").is("latest[b, a]");
+    Asking::read("strong(a & b)").of(set(Some("7"))).is("set_refused");
+    Asking::read("strong(a & c)").of(strong()).is("set_refused");
+    Asking::read("strong(c & b)").is("latest[c, b] at b, c");
+    // A list is no resource.
+    Asking::list("strong(a & b)").is("gather[a, b]");
+    // Whoever does not ask for the latest gets what this site has.
+    Asking::read("").of(strong()).is("local");
+    let read = |asking: Asking| asking.changed(|request| request.verb = VerbClass::ReadOne);
+    let both = Target::New {
+        sites: sites(&["a", "b"]),
+        consistency: Consistency::Strong,
+    };
+    read(Asking::read("").by_peer(Remainder::accept(&both))).is("latest[a, b]");
 }
 
 #[test]
@@ -219,7 +253,6 @@ fn a_new_set_is_made_at_one_of_its_sites() {
     Asking::create("b % a").is("cross[b, a]");
     Asking::create("c & b").is("hand-over[b, c] of replicate[c, b]");
     Asking::create("c % b").is("hand-over[b, c] of cross[c, b]");
-    Asking::create("strong(a & b)").is("not_available");
     Asking::create("")
         .by_peer(left(&["b", "a"]))
         .is("replicate[b, a]");
@@ -230,11 +263,11 @@ fn a_new_set_is_made_at_one_of_its_sites() {
         .is("set_refused");
     let strong = Target::New {
         sites: sites(&["a", "b"]),
-        consistency: cheops_types::Consistency::Strong,
+        consistency: Consistency::Strong,
     };
     Asking::create("")
         .by_peer(Remainder::accept(&strong))
-        .is("not_available");
+        .is("replicate-strong[a, b]");
 }
 
 /// It has planned already, and is not believed further than that.

@@ -85,6 +85,14 @@ fn sites(asked: &Asked, verb: VerbClass, mesh: &Mesh) -> BTreeSet<SiteName> {
             assert!(!verb.is_read(), "a read never replicates: {asked}");
             several(sites)
         }
+        Asked::Latest(sites) => {
+            assert_eq!(
+                verb,
+                VerbClass::ReadOne,
+                "only what one resource is can be decided: {asked}"
+            );
+            several(sites)
+        }
         Asked::Span(sites) => several(sites),
     }
 }

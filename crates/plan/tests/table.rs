@@ -134,17 +134,18 @@ fn all() {
 
 #[test]
 fn strong() {
-    let (refused, replicate) = ("not_available", "replicate-strong[r, n]");
-    check_row(
-        "strong(r & n)",
-        [refused, refused, replicate, replicate, replicate],
-    );
-    let replicate = "replicate-strong[p, n, l, r, x]";
-    check_row(
-        "strong(all())",
-        [refused, refused, replicate, replicate, replicate],
-    );
-    check("strong(r % n)", refused);
+    let (latest, gather, replicate) = ("latest[r, n]", "gather[r, n]", "replicate-strong[r, n]");
+    check_row("strong(r & n)", [latest, gather, replicate, replicate, replicate]);
+    let gather = "gather[p, n, l, r, x]";
+    let (latest, replicate) = ("latest[p, n, l, r, x]", "replicate-strong[p, n, l, r, x]");
+    check_row("strong(all())", [latest, gather, replicate, replicate, replicate]);
+    check("strong(r % n)", "not_available");
+    for verb in VERBS {
+        assert_eq!(
+            planned("strong(r)", verb, &Mesh::new("p", &["p", "r"])),
+            "forward(r)"
+        );
+    }
 }
 
 #[test]

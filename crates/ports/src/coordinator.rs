@@ -26,6 +26,11 @@ pub trait Coordinator: Send + Sync {
     /// Accepts a write at this site: durable, then executed by this site's application, then answered.
     fn write(&self, write: Write) -> Pending<Reply>;
 
+    /// Waits until this site has executed everything that `sites` have decided by now about a resource, and keeps others
+    /// from writing to it here until what it gives is dropped. An error says why that cannot be told: what this site has may
+    /// be old.
+    fn latest(&self, of: Latest) -> Pending<Result<Held, Problem>>;
+
     /// A place for a body that is too long to be part of its operation.
     fn spool(&self) -> Result<Box<dyn Spooling>, Problem>;
 
@@ -57,7 +62,23 @@ pub struct Write {
     /// The whole scope, in canonical form; empty when the request has none.
     pub scope: String,
     pub prefer: Prefer,
+    /// The site whose agent has handed it over; none for a caller of this site.
+    pub from: Option<SiteName>,
 }
+
+/// A resource of sites that decide together.
+#[derive(Debug, Clone)]
+pub struct Latest {
+    pub sites: Vec<SiteName>,
+    pub service: ServiceName,
+    pub kind: String,
+    /// As [`Coordinator::find`] takes them.
+    pub id: String,
+    pub key: String,
+}
+
+/// Keeps a resource as it is at this site.
+pub type Held = Box<dyn Send>;
 
 /// How far a caller wants to wait (RFC 7240).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

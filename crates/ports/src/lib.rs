@@ -7,5 +7,5 @@
 mod coordinator;
 mod outgoing;
 
-pub use coordinator::{Coordinator, Elsewhere, Pending, Prefer, Reply, Spooling, Told, Write};
+pub use coordinator::{Coordinator, Elsewhere, Held, Latest, Pending, Prefer, Reply, Spooling, Told, Write};
 pub use outgoing::{Application, Later, NoAnswer, Peers};

@@ -9,7 +9,7 @@ use crate::{
     cross,
     done::{Done, finish, put_receipt},
     job::Job,
-    run, write,
+    latest, run, write,
 };
 
 /// Executes a plan and makes the answer, receipt included.
@@ -52,6 +52,10 @@ async fn replicated(mut job: Box<Job>, plan: &Plan, body: Body) -> Response<Body
         }
         Plan::HandOver { to, target } => {
             write::hand_over(&mut job, &Remainder::accept(target), to.clone(), body).await
+        }
+        Plan::Latest { sites, via } if via.is_empty() => latest::read(&mut job, sites).await,
+        Plan::Latest { sites, via } => {
+            write::hand_over(&mut job, &Remainder::latest(sites), via.clone(), body).await
         }
         Plan::Owner(sites) => cross::change(&mut job, sites, None, body).await,
         Plan::Whole(sites) => cross::read_whole(&job, sites).await,

@@ -138,6 +138,13 @@ pub(crate) fn decide(job: &mut Job, remainder: Option<&Remainder>, switches: boo
     decided.plan
 }
 
+/// Finds out once more what replication has to do with a request that was decided a while ago.
+pub(crate) fn look_again(job: &mut Job) -> Result<(), Problem> {
+    let asking = Asking::of(&job.core, &job.service.name, &job.head, job.caller);
+    job.concern = asking.concern(job.verb, true, false)?;
+    Ok(())
+}
+
 /// The same decision with its reasons, and nothing else.
 pub(crate) fn explain(job: &Job, switches: bool) -> Explained {
     let mut reasons = Vec::new();

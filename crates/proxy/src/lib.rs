@@ -24,6 +24,7 @@ mod head;
 mod hex;
 mod job;
 mod key;
+mod latest;
 mod listener;
 mod memory;
 mod operation;

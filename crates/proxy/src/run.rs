@@ -43,7 +43,12 @@ pub(crate) fn run<'a>(
             Plan::Fallback(members) | Plan::FirstOf(members) => order::in_turn(job, members, replay).await,
             Plan::Gather(sites) => gather::gather(job, sites, replay).await,
             // Never a member: these are whole plans, and carried out as such.
-            Plan::Accept(_) | Plan::HandOver { .. } | Plan::Owner(_) | Plan::Whole(_) | Plan::Make(_) => {
+            Plan::Accept(_)
+            | Plan::HandOver { .. }
+            | Plan::Owner(_)
+            | Plan::Whole(_)
+            | Plan::Latest { .. }
+            | Plan::Make(_) => {
                 let detail = format!("`{plan}` cannot be a part of another plan; nothing executed");
                 Done::problem(Problem::new(Code::Internal, detail))
             }

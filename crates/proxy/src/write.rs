@@ -144,6 +144,7 @@ fn as_write(job: &Job, target: Target, body: KeptBody, prefer: Prefer) -> Write 
         request: Request::from_parts(head, body),
         scope: job.scope_text().to_owned(),
         prefer,
+        from: job.peer.clone(),
     }
 }
 
@@ -158,7 +159,12 @@ async fn answered(
     let Limits {
         prefer_wait_max_s, ..
     } = job.core.limits();
-    prefer::tell(response.headers_mut(), &prefer, *prefer_wait_max_s, &told);
+    let honoured = Prefer {
+        // Where sites decide together, the answer comes when they have.
+        respond_async: prefer.respond_async && response.status() == StatusCode::ACCEPTED,
+        ..prefer
+    };
+    prefer::tell(response.headers_mut(), &honoured, *prefer_wait_max_s, &told);
     if let Some(id) = told.operation.as_deref().filter(|_| prefer.respond_async)
         && response.status() == StatusCode::ACCEPTED
         && let Ok(place) = HeaderValue::try_from(operation::location(id))

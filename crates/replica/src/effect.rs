@@ -5,7 +5,7 @@
 
 use cheops_types::SiteName;
 
-use crate::{Conditions, LocalId, Message, MetaId, OpId, Recognise, Request, Secret, Token};
+use crate::{Carried, Conditions, LocalId, Message, MetaId, OpId, Recognise, Request, Secret, Token};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
@@ -15,6 +15,12 @@ pub enum Effect {
     },
     /// Hand a request to this site's application and tell [`crate::Event::Executed`].
     Execute(Execution),
+    /// Let the group of a strong set note what this site's application made of a write; [`crate::Event::Decided`] follows. The
+    /// operation is not signed yet.
+    Propose {
+        token: Token,
+        proposal: Proposal,
+    },
     /// Search for the replica that carries a marker and tell [`crate::Event::Looked`].
     Look {
         ticket: u64,
@@ -40,6 +46,13 @@ pub enum Effect {
     Moved(MetaId),
     /// The set came to nothing: its create was refused, or an operator dropped it. Delete its row.
     Forget,
+}
+
+/// What a site's application made of a write that the sites of its set decide together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Proposal {
+    Executed { carried: Box<Carried>, status: u16 },
+    Refused { status: u16 },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

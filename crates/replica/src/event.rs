@@ -2,7 +2,7 @@
 
 use cheops_types::SiteName;
 
-use crate::{Digest, Draft, LocalId, Message, OpId, Recast, Secret, Token};
+use crate::{Decision, Digest, Draft, LocalId, Message, OpId, Recast, Secret, Token};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
@@ -19,6 +19,8 @@ pub enum Event {
     /// [`crate::Effect::Execute`] of a write that is accepted here has succeeded, and is recorded in other words
     /// than those of its caller. [`Event::Executed`] follows.
     Recast { ticket: u64, recast: Box<Recast> },
+    /// The group of a strong set has decided a write. Comes at every site, in the same order, and again after a start.
+    Decided(Decision),
     /// What became of [`crate::Effect::Look`].
     Looked { ticket: u64, found: Found },
     /// What became of [`crate::Effect::Read`]; none when the replica could not be read.

@@ -10,6 +10,7 @@
 mod bytes;
 mod conflict;
 mod context;
+mod decision;
 mod effect;
 mod event;
 mod id;
@@ -27,10 +28,11 @@ mod vector;
 
 pub use conflict::{Cause, Conflict};
 pub use context::{Context, Tuning};
-pub use effect::{Answer, Effect, Execution, Form, Reason};
+pub use decision::{Carried, Decision};
+pub use effect::{Answer, Effect, Execution, Form, Proposal, Reason};
 pub use event::{Attempt, Event, Found};
 pub use id::{Author, LocalId, MetaId, OpId, Rank, Token};
-pub use message::{Carried, Content, Message, Snapshot};
+pub use message::{Content, Message, Snapshot};
 pub use operation::{
     Birth, Conditions, Draft, Footprint, Need, Operation, Recast, Recognise, Request, Secret, Verb,
 };
@@ -42,5 +44,5 @@ pub use set::{
     Passage, Peer, Phase, Report, Set, Standing, State, Wait, Want, Why, Work,
 };
 pub use site::{Age, Hello, Site, Welcome};
-pub use step::{adopt, create, receive, step};
+pub use step::{adopt, create, decided, receive, step};
 pub use vector::Vector;

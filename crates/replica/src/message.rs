@@ -7,7 +7,7 @@ use cheops_types::{SiteName, Stamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Conflict, Degraded, Digest, Division, Entry, LocalId, Member, MetaId, OpId, Operation, Passage, Rank,
+    Carried, Conflict, Degraded, Digest, Division, Entry, LocalId, Member, MetaId, OpId, Passage, Rank,
     Recognise, Record, Report, Secret, Site, Token, Vector,
 };
 
@@ -76,13 +76,6 @@ pub enum Content {
     },
     /// The receiver is no longer part of the set.
     Expelled,
-}
-
-/// An operation on its way, with the credential that it executes with.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Carried {
-    pub op: Operation,
-    pub credential: Option<Secret>,
 }
 
 /// All that a site needs to begin with a set that already has a history.

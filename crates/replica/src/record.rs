@@ -1,6 +1,6 @@
 //! What a set is of.
 
-use cheops_types::{ServiceName, Span};
+use cheops_types::{Consistency, ServiceName, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::MetaId;
@@ -18,4 +18,7 @@ pub struct Record {
     /// How it spans its sites; none: a replica at each.
     #[serde(default)]
     pub span: Option<Span>,
+    /// Who decides what is written to it: each site for itself, or all of them together.
+    #[serde(default, skip_serializing_if = "Consistency::is_eventual")]
+    pub consistency: Consistency,
 }

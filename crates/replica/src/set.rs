@@ -183,6 +183,9 @@ pub struct Set {
     /// An operator has given up this side: whoever lets it in again may bring it back.
     #[serde(default)]
     pub(crate) yielded: bool,
+    /// Of a strong set: what its group has decided, as far as this site was told. Some of it may have yet to come.
+    #[serde(default, skip_serializing_if = "Vector::is_empty")]
+    pub(crate) decided: Vector,
 }
 
 /// The parts that sites have of a whole.
@@ -258,6 +261,7 @@ impl Set {
                 parents: birth.parents.clone(),
                 name: birth.name.clone(),
                 span: birth.span.clone(),
+                consistency: birth.consistency,
             },
             birth
                 .sites
@@ -319,6 +323,7 @@ impl Set {
             unsettled_start: 0,
             is_inherited: false,
             yielded: false,
+            decided: Vector::new(),
         }
     }
 

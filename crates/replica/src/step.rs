@@ -4,6 +4,7 @@ mod accept;
 mod adopt;
 mod compare;
 mod confirm;
+mod decided;
 mod install;
 mod membership;
 mod operator;
@@ -26,6 +27,7 @@ use std::collections::BTreeSet;
 use cheops_types::SiteName;
 
 pub use adopt::adopt;
+pub use decided::decided;
 pub use receive::receive;
 
 use crate::{
@@ -121,6 +123,7 @@ impl<'s> Step<'s> {
             Event::Executed { ticket, attempt } => self.executed(ticket, attempt),
             Event::Broken { ticket, settle_ms } => self.broken(ticket, settle_ms),
             Event::Recast { ticket, recast } => self.recast(ticket, *recast),
+            Event::Decided(decision) => self.decided(decision),
             Event::Looked { ticket, found } => self.looked(ticket, found),
             Event::Read { ticket, state } => self.read(ticket, state),
             Event::Missing { ticket } => self.vanished(ticket),

@@ -194,22 +194,14 @@ fn each_excluded(whole: &Loc, excluded: &Loc, found: &mut Vec<Diagnostic>) {
 fn check_wrapped(consistency: Consistency, inner: &Loc, found: &mut Vec<Diagnostic>) {
     let function = wrapper(consistency);
     match inner.kind() {
-        LocKind::All => {}
+        // One site decides for itself, and agrees with all of its replicas.
+        LocKind::All | LocKind::Site(_) => {}
         LocKind::Joined(operator @ (Operator::Both | Operator::Cross), members) => {
             together(*operator, members, found);
         }
         LocKind::Wrapped(..) => found.push(
             Diagnostic::meaning(inner.span(), "a resource has one consistency", "a second one")
                 .help(format!("did you mean `{inner}`?")),
-        ),
-        LocKind::Site(_) => found.push(
-            Diagnostic::meaning(
-                inner.span(),
-                format!("`{function}` needs several sites"),
-                "one site",
-            )
-            .help(format!("write `{inner}` alone, or `{function}({inner} & …)`"))
-            .note("consistency is between the replicas of a resource"),
         ),
         _ => found.push(
             Diagnostic::meaning(

@@ -464,7 +464,10 @@ impl Arena {
                 Effect::Forget => {
                     self.players[at].sets.remove(meta);
                 }
-                Effect::Answer { .. } | Effect::Progress { .. } | Effect::Moved(_) => {}
+                Effect::Answer { .. }
+                | Effect::Progress { .. }
+                | Effect::Moved(_)
+                | Effect::Propose { .. } => {}
             }
         }
         Ok(())

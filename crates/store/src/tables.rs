@@ -12,6 +12,8 @@
 //! | `site` | nothing: one row | |
 //! | `payloads` | hash | `payloads.unused`: nothing |
 //! | `receiving` | number of the partial file | |
+//! | `groups.log` | group, index | |
+//! | `groups.state` | group, what it is | |
 
 use std::marker::PhantomData;
 
@@ -19,10 +21,12 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::table::Table;
 
+mod groups;
 mod operations;
 mod payloads;
 mod sets;
 
+pub use groups::{Blob, GroupLog, GroupState};
 pub use operations::{
     Conflicts, OPERATION_DONE, OperationKey, OperationRow, Operations, OperationsBySet, OperationsByState,
 };

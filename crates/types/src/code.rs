@@ -54,6 +54,7 @@ codes! {
     UnknownReplicaSet = "unknown_replica_set", 404, "no such replica set is known here";
     ResourceDeleted = "resource_deleted", 410, "the resource was deleted";
     ReplicaUnavailable = "replica_unavailable", 503, "no site of the replica set can take the write now";
+    NoMajority = "no_majority", 503, "no majority of the sites that decide together can be reached";
     ReplicaRefused = "replica_refused", 409, "a site refused what the others accepted";
     InDoubt = "in_doubt", 503, "an earlier write to the resource is in doubt";
     BodyUnsupported = "body_unsupported", 415, "the body cannot be read where it must be";

@@ -183,6 +183,14 @@ limits! {
     replay_retry_max_ms / ReplayRetryMax: u64 = 60_000, "none";
     /// Pause before an operation that the application does not let through is tried again.
     replay_blocked_ms / ReplayBlocked: u64 = 60_000, "none";
+    /// How often the leader of a group of sites says that it is there.
+    group_heartbeat_ms / GroupHeartbeat: u64 = 250, "none: it is said again";
+    /// How long sites wait, beyond what a leader may count on, before they look for another leader; two thirds more at most.
+    group_election_ms / GroupElection: u64 = 600, "another leader is looked for";
+    /// How long a group of sites has nothing to decide before it sleeps.
+    group_idle_s / GroupIdle: u64 = 60, "the group sleeps until something is to be decided, or its leader's site is down";
+    /// Writes to strong sets that wait for one group of sites at its leader.
+    group_writes_max / GroupWrites: usize = 256, "503 store_busy";
     /// Attempts at one execution that were sent and got no answer, before it is not sent again by itself.
     execution_tries_max / ExecutionTries: usize = 5, "the operation is blocked until an operator retries or abandons it";
     /// How long an application may still be working on a request that got no answer.

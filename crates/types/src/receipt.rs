@@ -53,6 +53,7 @@ tokens! {
         FirstOf = "first-of",
         Gather = "gather",
         Replicate = "replicate",
+        Latest = "latest",
         Cross = "cross",
     }
 }

@@ -13,7 +13,7 @@ use cheops_types::{Code, Problem};
 
 use super::{
     AdminSocket, ExplainRequest, Explained, LimitsAnswer, ReloadAnswer, ServicesAnswer, SitesAnswer, Source,
-    Status, cross, metrics, replication,
+    Status, cross, groups, metrics, replication,
 };
 
 pub(super) type Shared = Arc<dyn Source>;
@@ -46,6 +46,7 @@ fn router(source: Shared) -> Router {
         .route("/metrics", get(metrics_text))
         .merge(replication::router())
         .merge(cross::router())
+        .merge(groups::router())
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(source)

@@ -138,7 +138,7 @@ async fn what_this_version_cannot_do_is_refused_whole() {
     let counting = Counting::start().await;
     let writes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE];
     counting
-        .refused(&writes, &["strong(site1 & site2)"], 501, "not_available")
+        .refused(&writes, &["strong(site1 % site2)"], 501, "not_available")
         .await;
     // What can neither be divided nor contain others does not span sites.
     counting

@@ -23,5 +23,6 @@ mod prefer;
 mod promise;
 mod references;
 mod refusal;
+mod strong;
 mod support;
 mod upkeep;

@@ -73,7 +73,7 @@ async fn a_workflow_ends_where_the_application_passes_nothing_on() {
 #[tokio::test]
 async fn a_call_that_is_refused_is_told_and_not_called_unused() {
     let mesh = Mesh::of(2).start().await;
-    let answer = get(mesh.a(1), "/hello").scope("B: strong(site1 & site2)").await;
+    let answer = get(mesh.a(1), "/hello").scope("B: strong(site1 % site2)").await;
     let receipt = answer.receipt();
     let [called] = &receipt.workflow[..] else {
         panic!("{receipt:?}");

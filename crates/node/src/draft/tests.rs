@@ -32,6 +32,7 @@ fn write(of: &str, kind: &str, line: &str, body: &str) -> Write {
             .unwrap(),
         scope: "{A: a & b}".into(),
         prefer: Prefer::default(),
+        from: None,
     }
 }
 

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashSet};
 
 use cheops_glue::Kind;
 use cheops_replica::{
-    Answer, Content, Context, Draft, Effect, Event, Message, MetaId, Phase, Reason, Set, Site, Token, Tuning,
-    Welcome, adopt, create, receive, step,
+    Answer, Content, Context, Decision, Draft, Effect, Event, Message, MetaId, Phase, Reason, Set, Site,
+    Token, Tuning, Welcome, adopt, create, decided, receive, step,
 };
 use cheops_store::{Error, ReadSession};
 use cheops_types::{Limit, Problem, SiteName};
@@ -140,6 +140,16 @@ impl<'e> Batch<'e> {
             Input::Receive { messages, done } => {
                 let outcome = messages.into_iter().try_for_each(|message| self.receive(message));
                 self.ended.dones.push((done, outcome));
+            }
+            Input::Decide { set, decision, done } => {
+                let outcome = self.decide(&set, *decision);
+                self.ended.dones.push((done, outcome));
+            }
+            Input::Watch { set, done } => {
+                if let Err(error) = self.load(&set) {
+                    tracing::error!(%error, %set, "a replica set cannot be read");
+                }
+                self.engine.watches.push(set, done);
             }
             Input::PeerLife { site, incarnation } => self.peer_life(site, incarnation),
             Input::Hello { from, hello, done } => {
@@ -348,6 +358,24 @@ impl<'e> Batch<'e> {
                 .releases
                 .extend(effects.into_iter().filter_map(Release::alone)),
             Err(why) => self.fence(&meta, why),
+        }
+        Ok(())
+    }
+
+    /// What was decided about a set, which begins with it perhaps.
+    fn decide(&mut self, meta: &MetaId, decision: Decision) -> Result<(), Problem> {
+        if self.load(meta).map_err(|error| self.problem(&error))? {
+            self.step(meta, Event::Decided(decision));
+            return Ok(());
+        }
+        if self.forgotten.contains_key(meta) {
+            // It comes again, when this batch is over.
+            return Err(problems::unknown_set(&self.engine.core.site, meta));
+        }
+        match self.with_context(None, |site, context| decided(site, meta, decision, context)) {
+            Ok((Some(set), effects)) => self.enter(meta, set, true, effects),
+            Ok((None, _)) => {}
+            Err(why) => self.fence(meta, why),
         }
         Ok(())
     }

@@ -15,6 +15,7 @@ use crate::{
     rows::{self, Kept, SiteRow},
     task::{Call, Task, What},
     told,
+    waiting::Proposed,
 };
 
 /// A set that was touched by a batch that failed, or that could not go on when its time had come, is looked
@@ -32,6 +33,11 @@ pub(super) enum Release {
     Progress {
         token: Token,
         told: Told,
+    },
+    /// For whoever has this site decide a write to a strong set.
+    Proposed {
+        token: Token,
+        proposed: Proposed,
     },
     Failed {
         token: Token,
@@ -61,6 +67,11 @@ impl Release {
                 };
                 Self::Answer { token, answer, told }
             }
+            Effect::Propose { token, proposal } => {
+                let set = set.record().meta.clone();
+                let proposed = Proposed { set, proposal };
+                Self::Proposed { token, proposed }
+            }
             Effect::Progress { operation, token } => {
                 if !core.waiting.has(token) {
                     return None;
@@ -76,7 +87,7 @@ impl Release {
     pub(super) fn ends(&self) -> Option<Token> {
         match self {
             Self::Answer { token, .. } | Self::Failed { token, .. } => Some(*token),
-            Self::Task(_) | Self::Progress { .. } => None,
+            Self::Task(_) | Self::Progress { .. } | Self::Proposed { .. } => None,
         }
     }
 
@@ -216,6 +227,9 @@ impl Engine {
                     stage.told = Some(told);
                 });
             }
+            Release::Proposed { token, proposed } => {
+                waiting.advance(token, |stage| stage.proposed = Some(proposed));
+            }
             Release::Progress { token, told } => waiting.advance(token, |stage| stage.told = Some(told)),
             Release::Failed { token, problem } => {
                 waiting.advance(token, |stage| stage.failed = Some(problem));
@@ -258,11 +272,16 @@ impl Engine {
                     self.fail(draft.token, &problem);
                 }
                 Input::Adopt { token, .. } => self.fail(token, &problem),
-                Input::Tell { done, .. } | Input::Receive { done, .. } => {
+                Input::Tell { done, .. } | Input::Receive { done, .. } | Input::Decide { done, .. } => {
                     let _ = done.send(Err(problem.clone()));
                 }
                 Input::Result { set, event } => results.push((set, event)),
-                Input::PeerUp(_) | Input::PeerLife { .. } | Input::Hello { .. } | Input::Welcomed { .. } => {}
+                // Whoever waits hears that nobody will tell.
+                Input::PeerUp(_)
+                | Input::PeerLife { .. }
+                | Input::Hello { .. }
+                | Input::Welcomed { .. }
+                | Input::Watch { .. } => {}
             }
         }
         self.keep(results);

@@ -44,6 +44,7 @@ fn lab(sets: &[Known<'_>]) -> Lab {
                 begun: Some(1),
                 held_hash: 0,
                 deleted_ms: None,
+                consistency: cheops_types::Consistency::Eventual,
             },
         };
         let meta = set.meta.to_owned();

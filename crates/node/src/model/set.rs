@@ -1,4 +1,4 @@
-use cheops_types::{ServiceName, SiteName};
+use cheops_types::{Consistency, ServiceName, SiteName};
 use serde::{Deserialize, Serialize};
 
 use super::{ConflictSummary, OperationState, OperationSummary};
@@ -24,6 +24,9 @@ pub struct SetSummary {
     /// Of this site's replica.
     pub local_id: Option<String>,
     pub sites: Vec<SiteName>,
+    /// Who decides what is written to it.
+    #[serde(default)]
+    pub consistency: Consistency,
     pub conflicts: usize,
     /// Conflicts that were dropped because there were too many, and writes that would be conflicts and are no longer kept.
     #[serde(default, skip_serializing_if = "is_zero")]

@@ -30,6 +30,14 @@ impl Operator {
     pub async fn reapply(&self, id: &str, credential: &Credential) -> Result<Reapplied, Problem> {
         let (set, conflict) = self.lost(id).await?;
         let record = set.record();
+        if !record.consistency.is_eventual() {
+            let detail = format!(
+                "the sites of `{}` decide together what is written to it: look at what lost with `cheops conflicts show`, and \
+                 write it as any other",
+                record.meta
+            );
+            return Err(Problem::new(Code::SetRefused, detail).at(&self.core.site));
+        }
         // One of a name that a client chose is set over what has the name now.
         if matches!(conflict.loser.verb, Verb::Create(_)) && record.name.is_none() {
             let detail =

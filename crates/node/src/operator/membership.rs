@@ -167,6 +167,13 @@ impl Operator {
         if set.is_deleted() {
             return Err(problems::deleted(here, meta.as_str()));
         }
+        if !set.record().consistency.is_eventual() {
+            let detail = format!(
+                "the sites of `{meta}` decide together, and which sites these are cannot be changed in this version: make the \
+                 resource anew under `strong(...)` of the other sites"
+            );
+            return Err(self.unchanged(detail));
+        }
         // What is asked for would wait behind it for ever.
         if set.job().is_some_and(|job| job.phase == Phase::Stuck) {
             let detail =

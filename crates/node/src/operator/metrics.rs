@@ -9,7 +9,7 @@ use cheops_types::SiteName;
 use super::{Operator, view::count};
 use crate::{
     core::Core,
-    model::OperationState,
+    model::{GroupList, GroupState, GroupSummary, OperationState},
     problems,
     rows::{Conflicts, OperationsByState, Records, Sets, SiteRow, UnsettledRecords},
 };
@@ -39,7 +39,7 @@ impl Operator {
         );
         let fenced = self.core.fenced.load(Ordering::Relaxed);
         let fenced = format!("# TYPE cheops_sets_fenced_total counter\ncheops_sets_fenced_total {fenced}\n");
-        let upkeep = self.core.comparisons.to_string();
+        let upkeep = self.core.comparisons.to_string() + &groups(&self.groups().await);
         numbers.unwrap_or_default() + &unverified + &fenced + &upkeep + &self.core.commit_times.to_string()
     }
 }
@@ -115,4 +115,31 @@ impl Numbers {
         }
         text
     }
+}
+
+/// What the groups of sites that decide together are at.
+fn groups(list: &GroupList) -> String {
+    let groups = &list.groups;
+    let count =
+        |is_meant: &dyn Fn(&GroupSummary) -> bool| groups.iter().filter(|group| is_meant(group)).count();
+    let open: u64 = groups.iter().map(|group| group.open).sum();
+    let entries: u64 = groups.iter().map(|group| group.entries).sum();
+    let mut text = String::new();
+    for (name, number) in [
+        ("groups", groups.len() as u64),
+        (
+            "groups_awake",
+            count(&|group| group.state == GroupState::Awake) as u64,
+        ),
+        (
+            "groups_without_leader",
+            count(&|group| group.leader.is_none()) as u64,
+        ),
+        ("groups_open_writes", open),
+        ("groups_log_entries", entries),
+    ] {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "# TYPE cheops_{name} gauge\ncheops_{name} {number}");
+    }
+    text
 }

@@ -49,6 +49,7 @@ impl<'s> View<'s> {
             state: self.state(),
             local_id: self.set.local().map(ToString::to_string),
             sites: self.members().map(|(site, _)| site.clone()).collect(),
+            consistency: record.consistency,
             conflicts: self.set.conflicts().count(),
             conflicts_dropped: self.set.conflicts_dropped(),
         }

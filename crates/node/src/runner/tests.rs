@@ -28,6 +28,7 @@ fn record(of: &str, kind: &str, meta: &str) -> Record {
         parents: Vec::new(),
         name: None,
         span: None,
+        consistency: cheops_types::Consistency::Eventual,
     }
 }
 

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cheops_ports::Pending;
-use cheops_replica::{Content, Event, Message, MetaId, Operation, Verb};
+use cheops_replica::{Content, Event, Message, MetaId, Operation, Vector, Verb};
 use cheops_types::{Code, Problem, ServiceName, SiteName, headers};
 use tracing::warn;
 
 use super::{batch, parts};
 use crate::{
-    asks::{CHECK, HELLO, MESSAGES, RANGES, READ},
+    asks::{CHECK, GROUPS, HELD, HELLO, MESSAGES, RANGES, READ},
     core::Core,
-    hello, named, names, problems, rows, secret, sign, upkeep,
+    hello, named, names,
+    pack::pack,
+    problems, rows, secret, sign, upkeep,
 };
 
 /// Everything below [`headers::PEER_REPLICATION_PATH`]. Each message is taken whole or not at all, and the
@@ -37,6 +39,10 @@ pub(crate) fn receive(
             let set = for_members(&core, &from, meta)?;
             let state = core.asks.replica(&set).await?;
             Ok(serde_json::to_vec(&state).unwrap_or_default().into())
+        } else if path == GROUPS {
+            group(&core, from, body).await
+        } else if let Some(meta) = path.strip_prefix(HELD) {
+            held(&core, &from, meta)
         } else if let Some(meta) = path.strip_prefix(CHECK) {
             let set = for_members(&core, &from, meta)?;
             let told = core.engine.tell(&set, Event::Check).await;
@@ -50,6 +56,32 @@ pub(crate) fn receive(
             Err(Problem::new(Code::BadRequest, detail).at(&core.site))
         }
     })
+}
+
+async fn group(core: &Core, from: SiteName, body: Bytes) -> Result<Bytes, Problem> {
+    let answer = core.groups.receive(from.clone(), body).await;
+    answer.map_err(|refused| {
+        let detail = format!(
+            "site `{}` does not take what site `{from}` says in a group: {refused}",
+            core.site
+        );
+        Problem::new(Code::PeerRefused, detail).at(&core.site)
+    })
+}
+
+/// What this site holds of a set that it shares with another one; nothing of one that it does not know.
+fn held(core: &Core, from: &SiteName, meta: &str) -> Result<Bytes, Problem> {
+    let failed = |error| problems::store(&core.site, &error);
+    let read = core.store.read().map_err(failed)?;
+    let kept = rows::kept(&read, &MetaId::new(meta)).map_err(failed)?;
+    let held = match kept {
+        None => Vector::new(),
+        Some(kept) => {
+            for_members(core, from, meta)?;
+            kept.set.held().clone()
+        }
+    };
+    Ok(pack(&held).unwrap_or_default().into())
 }
 
 async fn name(core: &Core, from: &SiteName, body: &[u8]) -> Result<Bytes, Problem> {

@@ -349,6 +349,7 @@ fn snapshot(of: &str) -> Snapshot {
             parents: Vec::new(),
             name: None,
             span: None,
+            consistency: cheops_types::Consistency::Eventual,
         },
         members: BTreeMap::new(),
         expelled: BTreeMap::new(),

@@ -36,6 +36,7 @@ fn write(kind: &str, target: Target, line: (&str, &str), content_type: &str, bod
             .unwrap(),
         scope: String::new(),
         prefer: EVERYWHERE,
+        from: None,
     }
 }
 

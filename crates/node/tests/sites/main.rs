@@ -37,6 +37,7 @@ fn write(of: &str, kind: &str, target: Target, line: (&str, &str), body: &serde_
             .unwrap(),
         scope: String::new(),
         prefer: EVERYWHERE,
+        from: None,
     }
 }
 

@@ -6,7 +6,7 @@
 use cheops_glue::Effect;
 use cheops_types::{Code, Problem, SiteName, VerbClass};
 
-use super::{Case, check_consistency, not_available, replica::check_span};
+use super::{Case, not_available, replica::check_span};
 use crate::{Concern, Container, Make, Party, Place, Plan, Tell, View, asked::Asked};
 
 impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
@@ -102,12 +102,15 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
 
     fn place(&self, container: &Container, concern: &Concern) -> Result<Place, Problem> {
         let place = match &self.asked {
-            Asked::Plan(Plan::Local) => Place::Site(self.here().clone()),
+            Asked::Plan(Plan::Local) | Asked::Latest(_) => Place::Site(self.here().clone()),
             Asked::Plan(Plan::Forward(site)) => Place::Site(site.clone()),
-            Asked::Replicas { sites, consistency } => {
-                check_consistency(*consistency)?;
-                Place::Sites(self.target(sites, concern))
+            Asked::Replicas { .. } if self.asked.is_strong() => {
+                return Err(not_available(
+                    "something strong in a container that spans sites is not part of this version: leave `strong` out, or make \
+                     it outside of the container; nothing executed",
+                ));
             }
+            Asked::Replicas { sites, .. } => Place::Sites(self.target(sites, concern)),
             Asked::Span(sites) => {
                 check_span(concern)?;
                 Place::Sites(self.target(sites, concern))

@@ -1,9 +1,9 @@
 //! Requests about a replica set, or that are to make one.
 
 use cheops_glue::Effect;
-use cheops_types::{Code, Problem, SiteName, VerbClass};
+use cheops_types::{Code, Consistency, Problem, SiteName, VerbClass};
 
-use super::{Case, check_consistency, not_available};
+use super::{Case, not_available};
 use crate::{Concern, Cross, Known, Party, Plan, Standing, Target, Tell, View, asked::Asked, nearest_first};
 
 impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
@@ -33,9 +33,13 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
         let is_list = self.request.verb == VerbClass::ReadCollection;
         let asks_for_one = match &self.asked {
             Asked::Plan(Plan::Local) | Asked::Replicas { .. } => true,
-            Asked::Plan(Plan::Gather(_)) | Asked::Span(_) => !is_list,
+            Asked::Plan(Plan::Gather(_)) | Asked::Span(_) | Asked::Latest(_) => !is_list,
             Asked::Plan(_) => false,
         };
+        if let Asked::Latest(sites) = &self.asked {
+            let sites = sites.clone();
+            return self.latest(concern, sites);
+        }
         let known = concern.known.as_ref();
         let known = known.filter(|known| known.standing == Standing::Member && asks_for_one);
         if let Some(known) = known
@@ -45,7 +49,7 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
         }
         match &self.asked {
             Asked::Plan(plan) => Ok(plan.clone()),
-            Asked::Span(sites) => Ok(Plan::Gather(sites.clone())),
+            Asked::Span(sites) | Asked::Latest(sites) => Ok(Plan::Gather(sites.clone())),
             Asked::Replicas { sites, .. } => {
                 let stays = self.is_from_peer() || sites.contains(self.here());
                 let sites = if stays {
@@ -94,12 +98,10 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
     }
 
     pub(super) fn write(&mut self, concern: &Concern) -> Result<Plan, Problem> {
-        if let Asked::Replicas { consistency, .. } = self.asked {
-            check_consistency(consistency)?;
-        }
         let Some(known) = &concern.known else {
             return self.write_unknown(concern);
         };
+        self.check_strong(known)?;
         if self.request.is_inside_replica && known.local.is_some() {
             self.tell
                 .say(|| "a replica's own execution makes it: each site changes its own".to_owned());
@@ -108,6 +110,9 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
         self.tell.say(|| {
             let sites = names(&known.sites);
             match known.span {
+                None if known.consistency == Consistency::Strong => {
+                    format!("{sites} decide together what is written to it, whatever the scope")
+                }
                 None => format!("it is a replica set of {sites}: the write goes to all of them, whatever the scope"),
                 Some(_) => format!("it is one resource that spans {sites}: the write is for the whole of it, whatever the scope"),
             }
@@ -124,6 +129,8 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
             Asked::Plan(plan) => return Ok(plan.clone()),
             Asked::Replicas { sites, .. } => (sites.clone(), false),
             Asked::Span(sites) => (sites.clone(), true),
+            // Only reads ask for that.
+            Asked::Latest(_) => return Ok(Plan::Local),
         };
         let is_create = concern.effect == Effect::Create;
         if concern.kind.is_none() || !(is_create || concern.is_item) {
@@ -182,7 +189,7 @@ impl<V: View + ?Sized, T: Tell> Case<'_, V, T> {
                 sites: sites.to_vec(),
                 consistency,
             },
-            Asked::Plan(_) => Target::new(sites.to_vec()),
+            Asked::Plan(_) | Asked::Latest(_) => Target::new(sites.to_vec()),
         }
     }
 }
@@ -211,6 +218,6 @@ pub fn unavailable(here: &SiteName) -> Problem {
     .at(here)
 }
 
-fn names(sites: &[SiteName]) -> String {
+pub(super) fn names(sites: &[SiteName]) -> String {
     sites.join(", ")
 }

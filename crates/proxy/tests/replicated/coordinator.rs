@@ -8,9 +8,10 @@ use std::{
 use bytes::Bytes;
 use cheops_net::Body;
 use cheops_plan::{Known, Presence, Standing};
-use cheops_ports::{Coordinator, Pending, Reply, Spooling, Told, Write};
+use cheops_ports::{Coordinator, Held, Latest, Pending, Reply, Spooling, Told, Write};
 use cheops_types::{
-    Code, KeptBody, NameRequest, NameVerdict, Problem, SiteName, Span, SpanForm, Unreserved, Visit, headers,
+    Code, Consistency, KeptBody, NameRequest, NameVerdict, Problem, SiteName, Span, SpanForm, Unreserved,
+    Visit, headers,
 };
 use http::Response;
 
@@ -52,6 +53,7 @@ impl Fake {
             local: local.map(Into::into),
             sites: sites.iter().map(|name| site(name)).collect(),
             standing: Standing::Member,
+            consistency: Consistency::Eventual,
             span: None,
             shares: [].into(),
         };
@@ -147,6 +149,15 @@ impl Coordinator for Fake {
         let reply = state.replies.pop_front().or(usual);
         let reply = reply.expect("the test gives a reply");
         Box::pin(std::future::ready(reply))
+    }
+
+    fn latest(&self, of: Latest) -> Pending<Result<Held, Problem>> {
+        let held = match of.sites.len() {
+            // A majority of many cannot be reached.
+            0..=3 => Ok(Box::new(()) as Held),
+            _ => Err(Problem::new(Code::NoMajority, "two of four sites are away")),
+        };
+        Box::pin(std::future::ready(held))
     }
 
     fn spool(&self) -> Result<Box<dyn Spooling>, Problem> {

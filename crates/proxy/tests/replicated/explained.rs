@@ -277,6 +277,8 @@ fn touched(tree: &Value) -> (BTreeSet<&str>, BTreeSet<&str>) {
                 ("fallback", members) => (touched_by(members).0, touched(&members[0]).1),
                 ("first-of", members) => touched_by(members),
                 ("gather" | "whole", sites) => (names(sites), names(sites)),
+                ("latest", inner) if names(&inner["via"]).is_empty() => (["a"].into(), ["a"].into()),
+                ("latest", inner) => (names(&inner["via"]), names(&inner["via"])),
                 // Where nobody has it, this site says so.
                 ("owner", sites) => (&names(sites) | &["a"].into(), &names(sites) | &["a"].into()),
                 other => panic!("no plan of sites: {other:?}"),
@@ -438,6 +440,7 @@ fn what_is_explained_is_what_happens() {
         "hand-over",
         "owner",
         "whole",
+        "latest",
         "make",
         "refuse",
     ] {
@@ -483,7 +486,9 @@ fn the_operator_is_told_the_same() {
         ("POST", "/crews", "a % b", "cross[a, b]"),
         ("POST", "/rooms/r1/boxes", "", "make at a, its name reserved at b"),
         ("GET", "/crews/w1", "", "whole[a, b]"),
-        ("POST", "/items", "strong(a & b)", "refuse(not_available)"),
+        ("POST", "/items", "strong(a & b)", "replicate-strong[a, b]"),
+        ("GET", "/items/m1", "strong(a & b)", "refuse(set_refused)"),
+        ("GET", "/items/i9", "strong(c & b)", "latest[c, b] at c, b"),
     ] {
         let ask = cheops_proxy::ExplainAsk {
             service: "A",

@@ -298,8 +298,38 @@ fn a_failed_write_says_what_is_known() {
 }
 
 #[test]
-fn strong_is_not_available() {
+fn what_sites_decide_is_accepted_with_what_its_caller_asked_for() {
     let sites = mesh(&["a", "b"]);
+    sites[0]
+        .replication
+        .reply(answered(201, &[], "{}", told(visits())));
     let answer = sites[0].send("POST /orders\nx-scope: strong(a & b)", "{}");
-    assert_eq!(answer.status, 501);
+    assert_eq!(answer.status, 201);
+    let writes = sites[0].replication.take_writes();
+    assert_eq!(writes.len(), 1);
+    assert_eq!(writes[0].target.to_string(), "replicate-strong[a, b]");
+}
+
+#[test]
+fn a_read_of_what_is_decided_says_when_it_may_be_old() {
+    let sites = mesh(&["a", "b", "c", "d"]);
+    let read =
+        |scope: &str, more: &str| sites[0].send(&format!("GET /orders/42\nx-scope: {scope}{more}"), "");
+    let answer = read("strong(a & b & c)", "");
+    assert_eq!(answer.receipt().plan, PlanKind::Latest);
+    assert!(answer.receipt().complete && answer.header("warning").is_none());
+    // The four are told to be without a majority.
+    let answer = read("strong(a & b & c & d)", "");
+    assert!(
+        answer
+            .header("warning")
+            .is_some_and(|text| text.starts_with("110 "))
+    );
+    assert_eq!(answer.header("cheops-stale"), Some("no_majority"));
+    assert!(!answer.receipt().complete);
+    let answer = read("strong(a & b & c & d)", "\nprefer: handling=strict");
+    assert_eq!((answer.status, answer.code().as_str()), (503, "no_majority"));
+    let answer = read("strong(b & c)", "");
+    assert_eq!(answer.receipt().plan, PlanKind::Latest);
+    assert_eq!(answer.receipt().sites[0].site.as_str(), "b");
 }

@@ -3,7 +3,7 @@
 use cheops_types::SiteName;
 use serde::{Deserialize, Serialize};
 
-use crate::{Conditions, Degraded, Digest, OpId, Operation, Recognise, Secret, Token, Vector};
+use crate::{Conditions, Decision, Degraded, Digest, OpId, Operation, Recognise, Secret, Token, Vector};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
@@ -27,6 +27,9 @@ pub struct Job {
     /// What the application answered last, where that does not say whether it has executed.
     #[serde(default)]
     pub status: Option<u16>,
+    /// What the group of the set has decided about it, before this site's application has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Box<Decision>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +45,8 @@ pub enum Phase {
     Confirming { status: u16 },
     /// In doubt for good: an operator decides.
     Stuck,
+    /// The application has executed or refused it. The group of the set has not decided yet.
+    Proposed { executed: bool, status: u16 },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

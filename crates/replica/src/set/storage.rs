@@ -65,6 +65,7 @@ impl Set {
             unsettled_start: self.unsettled_start,
             is_inherited: self.is_inherited,
             yielded: self.yielded,
+            decided: self.decided.clone(),
         }
     }
 

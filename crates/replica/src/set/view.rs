@@ -196,6 +196,21 @@ impl Set {
         }
     }
 
+    /// Whether this site's replica is what was decided about it, and nothing else: all of it has executed here, and nothing that
+    /// is not decided yet.
+    pub fn has_caught_up(&self) -> bool {
+        // What was made here and refused by the others is being deleted.
+        let is_foreign = |job: &Job| matches!(job.work, Work::Accept { .. } | Work::Vacate { .. });
+        let is_good = self.degraded.is_none() && self.install.is_none();
+        is_good && !self.job.as_ref().is_some_and(is_foreign) && self.has_executed_all()
+    }
+
+    /// Whether everything that was decided, as far as this site was told, is here and has executed.
+    pub(crate) fn has_executed_all(&self) -> bool {
+        let has_executed = |entry: &Entry| entry.is_done() && !entry.redo;
+        self.held.covers(&self.decided) && self.log.values().all(has_executed)
+    }
+
     /// Whether there is nothing left to do or to tell, as far as this site knows.
     pub fn is_settled(&self, here: &SiteName) -> bool {
         // Out of the set, nothing is compared any more.

@@ -16,6 +16,9 @@ use crate::{
 impl Step<'_> {
     /// Queues a write, or says why this site cannot take it. Nothing has executed then.
     pub(super) fn request(&mut self, draft: Draft) {
+        if self.is_under_way(&draft) {
+            return;
+        }
         if let Some(answer) = self.objection(&draft.verb) {
             return self.answer(draft.token, answer);
         }
@@ -63,6 +66,10 @@ impl Step<'_> {
             _ if !verb.is_for_application() => None,
             _ if set.in_doubt().is_some() => Some(Answer::NotHere(Reason::InDoubt)),
             _ if set.local.is_none() && !is_create => Some(Answer::NotHere(Reason::NoReplica)),
+            // What a replica that is not what it should be makes of a write would be everybody's.
+            _ if self.is_for_group(verb) && set.degraded.is_some() => {
+                Some(Answer::NotHere(Reason::NoReplica))
+            }
             _ => None,
         }
     }
@@ -89,7 +96,7 @@ impl Step<'_> {
             self.answer(token, answer);
             return true;
         }
-        if !self.needs_are_met(&draft.needs) {
+        if !self.needs_are_met(&draft.needs) || self.lags_behind_group(&draft.verb) {
             return false;
         }
         let Some(mut draft) = self.set.queue.remove(at) else {
@@ -324,6 +331,9 @@ impl Step<'_> {
 
     /// The application has not executed an accepted write: it leaves no trace.
     pub(super) fn dropped(&mut self, op: &Operation, answered: bool, answer: Answer) {
+        if self.is_left_to_group(op, &answer) {
+            return;
+        }
         self.set.job = None;
         if !answered {
             self.answer(op.token, answer);
@@ -402,7 +412,7 @@ impl Step<'_> {
             _ if !job.over => false,
             Phase::Stuck => true,
             Phase::Doubt { until_ms } => until_ms <= now_ms,
-            Phase::Running | Phase::Looking | Phase::Confirming { .. } => false,
+            Phase::Running | Phase::Looking | Phase::Confirming { .. } | Phase::Proposed { .. } => false,
         };
         let Some(job) = self.set.job.take_if(is_due) else {
             return false;
@@ -419,7 +429,10 @@ impl Step<'_> {
 
     /// A new operation with what lost. The conflict stays until it is dismissed.
     pub(super) fn reapply(&mut self, loser: &OpId, token: Token, credential: Option<Secret>) {
-        let Some(conflict) = self.set.conflicts.get(loser) else {
+        let conflict = self.set.conflicts.get(loser);
+        // What is written to a strong set is for its group to order.
+        let conflict = conflict.filter(|conflict| !self.is_for_group(&conflict.loser.verb));
+        let Some(conflict) = conflict else {
             return self.answer(token, Answer::NotHere(Reason::Meaningless));
         };
         let again = Draft {
@@ -471,6 +484,7 @@ impl Step<'_> {
             overslept: false,
             silent: 0,
             status: None,
+            decision: None,
         });
         self.run();
     }

@@ -108,8 +108,11 @@ impl Step<'_> {
             }
             Attempt::Answered { status, local, .. } => match self.reading(&op, status) {
                 Reading::Done => {
-                    self.set.job = None;
                     self.arrived(&op, local);
+                    if self.is_for_group(&op.verb) {
+                        return self.propose(true, status);
+                    }
+                    self.set.job = None;
                     self.accepted(op, credential, status, answered);
                 }
                 Reading::Unknown => self.accept_in_doubt(&op, answered, Some(status)),
@@ -303,6 +306,9 @@ impl Step<'_> {
 
     /// An operator knows what became of the execution in doubt.
     pub(super) fn settle(&mut self, executed: bool, local: Option<LocalId>) {
+        if !executed && self.give_up_undecided() {
+            return;
+        }
         let Some(job) = self.set.job.clone().filter(|job| job.phase == Phase::Stuck) else {
             return;
         };
@@ -325,6 +331,13 @@ impl Step<'_> {
         };
         // What was found may have been changed since, by whoever found it first.
         self.set.want_comparison();
+        if let Work::Accept { op, .. } = &job.work
+            && self.is_for_group(&op.verb)
+        {
+            self.arrived(op, local);
+            self.set.job = Some(job);
+            return self.propose(true, 200);
+        }
         match job.work {
             Work::Accept {
                 op,
@@ -382,6 +395,7 @@ impl Step<'_> {
                 self.set.local = None;
                 self.moved();
                 self.tell_all();
+                self.forget_what_came_to_nothing();
             }
             _ => self.doubt(),
         }

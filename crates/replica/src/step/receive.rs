@@ -6,8 +6,8 @@ use cheops_types::{SiteName, Stamp};
 
 use super::{Step, sane};
 use crate::{
-    Carried, Content, Context, Degraded, Effect, Event, Message, Report, Set, Site, Standing, State, Vector,
-    Verb, Why, set::bounded, step,
+    Carried, Content, Context, Decision, Degraded, Effect, Event, Message, Report, Set, Site, Standing,
+    State, Vector, Verb, Why, set::bounded, step,
 };
 
 /// Takes a message about a set that this site does not know: the beginning of one, or nothing.
@@ -336,8 +336,14 @@ impl Step<'_> {
             if !self.set.held.precedes(&op.id) || op.id.author == mine {
                 continue;
             }
-            let is_in_time = self.witness(op.time, &op.id.author.site);
+            // What a group has decided is in order by that, whatever the clocks of its sites say.
+            let is_in_time = self.is_for_group(&op.verb) || self.witness(op.time, &op.id.author.site);
             self.site.hear_of(&op.id.author.site, op.age);
+            if self.is_for_group(&op.verb) && self.accepts(op.token) {
+                // What this site was to decide was decided elsewhere, and it was not told: no member has what is undecided.
+                self.decided(Decision::Executed(Box::new(Carried { op, credential })));
+                continue;
+            }
             let id = op.id.clone();
             if id.author.site == *self.here() {
                 // This store has forgotten it, and its replica may have it: what is executed now would come on top.

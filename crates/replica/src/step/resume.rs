@@ -40,6 +40,7 @@ impl Step<'_> {
             (_, Phase::Running) => self.doubt(),
             (_, Phase::Looking | Phase::Confirming { .. }) => job.phase = Phase::Doubt { until_ms: now_ms },
             (_, Phase::Doubt { .. } | Phase::Stuck) => {}
+            (_, Phase::Proposed { .. }) => self.propose_again(),
         }
     }
 

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cheops_replica::{
     Answer, Attempt, Birth, Content, Context, Digest, Draft, Effect, Entry, Event, Execution, Footprint,
-    Form, LocalId, Message, MetaId, PlainRules, Recognise, Record, Request, Rules, Set, Site, Token, Tuning,
-    Verb, adopt, create, receive, step,
+    Form, LocalId, Message, MetaId, PlainRules, Proposal, Recognise, Record, Request, Rules, Set, Site,
+    Token, Tuning, Verb, adopt, create, decided, receive, step,
 };
-use cheops_types::{KeptBody, ServiceName, SiteName};
+use cheops_types::{Consistency, KeptBody, ServiceName, SiteName};
 
 pub(crate) struct Lab {
     pub(crate) sites: BTreeMap<&'static str, (Site, Option<Set>)>,
@@ -25,6 +25,7 @@ pub(crate) struct Lab {
     pub(crate) away: BTreeSet<&'static str>,
     pub(crate) mail: Vec<(String, Message)>,
     tokens: u128,
+    pub(crate) consistency: Consistency,
 }
 
 /// The ordinary rules, at a site that has other sets.
@@ -50,6 +51,8 @@ pub(crate) struct Asked {
     pub(crate) forgets: bool,
     /// What waits in other sets for this one is to look again.
     pub(crate) moved: bool,
+    /// What the group of a strong set is to note.
+    pub(crate) proposed: Vec<(Token, Proposal)>,
 }
 
 pub(crate) fn name(text: &str) -> SiteName {
@@ -77,6 +80,7 @@ fn asked(effects: Vec<Effect>) -> Asked {
             Effect::Progress { token, .. } => asked.progress.push(token),
             Effect::Forget => asked.forgets = true,
             Effect::Moved(_) => asked.moved = true,
+            Effect::Propose { token, proposal } => asked.proposed.push((token, proposal)),
             Effect::Look { .. } => {}
         }
     }
@@ -97,6 +101,7 @@ impl Lab {
             away: BTreeSet::new(),
             mail: Vec::new(),
             tokens: 0,
+            consistency: Consistency::Eventual,
         }
     }
 
@@ -150,6 +155,11 @@ impl Lab {
                 *set = born;
                 effects
             }
+            (set, Event::Decided(decision)) => {
+                let (born, effects) = decided(site, &MetaId::new("m"), decision, &context);
+                *set = born;
+                effects
+            }
             _ => panic!("{at} has no set"),
         };
         site.grow();
@@ -193,7 +203,7 @@ impl Lab {
             sites: self.sites.keys().map(|site| name(site)).collect::<BTreeSet<_>>(),
             span: None,
             generation: 0,
-            consistency: cheops_types::Consistency::Eventual,
+            consistency: self.consistency,
         }
     }
 
@@ -221,7 +231,7 @@ impl Lab {
             sites: BTreeSet::new(),
             span: None,
             generation: 0,
-            consistency: cheops_types::Consistency::Eventual,
+            consistency: Consistency::Eventual,
         };
         self.tokens += 1;
         let token = Token(self.tokens);

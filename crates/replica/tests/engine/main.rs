@@ -25,5 +25,6 @@ mod sites;
 mod snapshot;
 mod storage;
 mod strangers;
+mod strong;
 mod waits;
 mod writes;

@@ -52,6 +52,7 @@ impl Seen {
                 Phase::Confirming { .. } => Some("reads its replica before it believes the answer"),
                 Phase::Looking => Some("looks for what its create may have made"),
                 Phase::Stuck => Some("has an execution in doubt that only an operator can settle"),
+                Phase::Proposed { .. } => Some("has executed what its group has yet to decide"),
             }),
         }
     }

@@ -126,7 +126,8 @@ impl World {
             Effect::Read { ticket, local } => self.read(at, meta, ticket, &local),
             Effect::Answer { token, answer } => self.oracle.hear(meta, token, &answer),
             Effect::Moved(moved) => self.wake_those_that_need(at, &moved),
-            Effect::Progress { .. } | Effect::Forget => {}
+            // The sets of these schedules are eventual ones.
+            Effect::Progress { .. } | Effect::Forget | Effect::Propose { .. } => {}
         }
     }
 

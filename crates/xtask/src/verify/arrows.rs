@@ -24,7 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "node",
         &[
-            "types", "glue", "plan", "replica", "store", "net", "mesh", "ports",
+            "types", "glue", "plan", "replica", "store", "net", "mesh", "ports", "strong",
         ],
     ),
     (

@@ -51,6 +51,9 @@ pub(super) fn detail(detail: &SetDetail) -> String {
         "service  {}\nkind     {}\nstate    {}",
         set.service, set.kind, set.state
     );
+    if !set.consistency.is_eventual() {
+        text.push_str("strong   its sites decide together\n");
+    }
     if let Some(why) = &detail.fenced {
         let _ = writeln!(text, "fenced   {why}");
     }

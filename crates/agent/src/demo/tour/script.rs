@@ -1,5 +1,6 @@
 //! The steps, in the order in which they are played.
 
+mod decide;
 mod names;
 mod replicate;
 mod span;
@@ -33,6 +34,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> anyhow::Result<()> {
     lose_an_answer(stage).await?;
     replicate::play(stage).await?;
     names::play(stage).await?;
+    decide::play(stage).await?;
     span::play(stage).await?;
     mistakes(stage).await
 }

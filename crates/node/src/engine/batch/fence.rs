@@ -90,6 +90,7 @@ impl Release {
         match self {
             Self::Task(task) => Some(task.set()),
             Self::Answer { told, .. } | Self::Progress { told, .. } => Some(&told.set),
+            Self::Proposed { proposed, .. } => Some(proposed.set.as_str()),
             Self::Failed { .. } => None,
         }
     }

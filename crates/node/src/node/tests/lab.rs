@@ -211,6 +211,7 @@ pub(super) fn write(method: &str, path: &str, target: Target) -> Write {
             .unwrap(),
         scope: String::new(),
         prefer: Prefer::default(),
+        from: None,
     }
 }
 

@@ -181,6 +181,7 @@ pub(super) fn write(target: Target, method: &str, path: &str, body: &Value) -> W
             .unwrap(),
         scope: String::new(),
         prefer: Prefer::default(),
+        from: None,
     }
 }
 

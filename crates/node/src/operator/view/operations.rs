@@ -48,7 +48,8 @@ impl<'s> View<'s> {
         });
         if let Some(Job { phase, .. }) = job {
             let state = match phase {
-                Phase::Running => OperationState::Running,
+                // What was proposed has executed here, and the other sites have yet to decide.
+                Phase::Running | Phase::Proposed { .. } => OperationState::Running,
                 Phase::Doubt { .. } | Phase::Looking | Phase::Confirming { .. } => OperationState::Resolving,
                 Phase::Stuck => OperationState::InDoubt,
             };

@@ -368,6 +368,7 @@ fn write(headers: &[(&str, &'static str)]) -> Write {
         scope: String::new(),
         target: Target::set("m".into()),
         prefer: Prefer::default(),
+        from: None,
     }
 }
 

@@ -73,6 +73,7 @@ fn snapshot(scene: &Scene<'_>, shared: &Shared, (at, stay): (Vector, u32)) -> Re
             parents: birth.parents.clone(),
             name: birth.name.clone(),
             span: None,
+            consistency: cheops_types::Consistency::Eventual,
         },
         members,
         expelled: BTreeMap::new(),

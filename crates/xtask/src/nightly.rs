@@ -10,7 +10,7 @@ use anyhow::Result;
 use crate::{command, repo::Repo};
 
 /// What is run, and about how long it takes on two cores.
-const STEPS: [(&str, &[&str]); 9] = [
+const STEPS: [(&str, &[&str]); 11] = [
     ("35 min", &["sim", "--schedules", "1000000", "--keep-going"]),
     ("30 min", &["mutants"]),
     (
@@ -26,6 +26,8 @@ const STEPS: [(&str, &[&str]); 9] = [
         ],
     ),
     ("12 min", &["converge", "--seconds", "600"]),
+    ("32 min", &["strong", "--seconds", "1800"]),
+    ("5 min", &["bench", "strong"]),
     ("3 min", &["torture", "--kills", "200"]),
     ("10 min", &["bench", "scoped", "--seconds", "600"]),
     ("2 min", &["bench", "greedy"]),

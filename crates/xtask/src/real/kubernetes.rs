@@ -3,6 +3,7 @@
 mod access;
 mod clients;
 mod cross;
+mod decided;
 mod kinds;
 mod kubelet;
 mod page;
@@ -39,6 +40,7 @@ const SCENARIOS: &[(u8, &[Scenario<Sites>])] = &[
     (2, papers::SCENARIOS),
     (2, kinds::SCENARIOS),
     (3, partition::SCENARIOS),
+    (3, decided::SCENARIOS),
     (2, scopes::SCENARIOS),
     (2, cross::SCENARIOS),
     (2, typing::SCENARIOS),

@@ -25,7 +25,7 @@ fn of_read(form: Form, answer: &Answer) -> Fate {
         .as_deref()
         .is_some_and(|warning| warning.starts_with(STALE));
     match answer.status {
-        200 if is_stale && form == Form::Strong => Fate::Refused("stale, and says so".to_owned()),
+        200 | 404 | 410 if is_stale && form == Form::Strong => Fate::Refused("stale, and says so".to_owned()),
         // A document of nobody is a value that nobody wrote.
         200 => done(Some(read(&answer.body).map_or(u64::MAX, |(_, number)| number))),
         404 | 410 => done(None),
@@ -154,6 +154,10 @@ mod tests {
             matches!(fate, Fate::Refused(_))
         });
         let mut stale = answer(200, None, document(5, 17));
+        stale.warning = Some("110 - \"response is stale\"".to_owned());
+        check(Kind::Read, stale, |fate| matches!(fate, Fate::Refused(_)));
+        // A site that is cut off does not know what was made meanwhile.
+        let mut stale = answer(404, None, json!({}));
         stale.warning = Some("110 - \"response is stale\"".to_owned());
         check(Kind::Read, stale, |fate| matches!(fate, Fate::Refused(_)));
     }

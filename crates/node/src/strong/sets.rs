@@ -428,3 +428,87 @@ fn alone(set: &MetaId, carried: &Carried, now_ms: u64) -> Message {
         content: Content::Operations(vec![carried.clone()]),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cheops_replica::{Birth, Footprint, Recognise, Request};
+    use cheops_types::{Caller, Consistency, KeptBody};
+
+    use super::*;
+    use crate::lab::{Lab, service, site};
+
+    fn create(sites: &[&str]) -> Asked {
+        let birth = Birth {
+            service: service("web"),
+            kind: "/orders".into(),
+            parents: Vec::new(),
+            name: None,
+            sites: sites.iter().map(|name| site(name)).collect(),
+            span: None,
+            generation: 0,
+            consistency: Consistency::Strong,
+        };
+        let request = Request {
+            method: "POST".into(),
+            path: "/orders".into(),
+            headers: Vec::new(),
+            body: KeptBody::EMPTY,
+            scope: String::new(),
+            caller: Some(Caller {
+                user: "ann".into(),
+                groups: Vec::new(),
+            }),
+            shares: Vec::new(),
+        };
+        let draft = Draft {
+            token: Token(7),
+            verb: Verb::Create(Box::new(birth)),
+            touches: Footprint::Whole,
+            recognise: Recognise::Nothing,
+            needs: Vec::new(),
+            request,
+            conditions: None,
+            credential: None,
+            promised: true,
+            remakes: false,
+        };
+        let to = Where::New("m".into());
+        Asked { to, draft }
+    }
+
+    fn group(sites: &[&str]) -> GroupId {
+        GroupId::of(&Founding::of(sites.iter().map(|name| site(name))))
+    }
+
+    /// A member of one group has no say in the sets of another one, whatever it writes into its own log.
+    #[tokio::test]
+    async fn a_group_decides_about_sets_of_its_own_sites_alone() {
+        let lab = Lab::new("here");
+        let sets = EngineSets::new(&lab.core);
+        let own = group(&["here", "a", "b"]);
+        let asked = || create(&["here", "a", "b"]);
+        assert!(sets.believed(&own, asked(), true).is_ok());
+        assert!(sets.believed(&group(&["here", "x"]), asked(), true).is_err());
+        let to_unknown = Asked {
+            to: Where::Set("m".into()),
+            draft: Draft {
+                verb: Verb::Replace,
+                ..asked().draft
+            },
+        };
+        assert!(sets.believed(&own, to_unknown, false).is_err());
+    }
+
+    /// Whoever has written the intent may have made the caller up.
+    #[tokio::test]
+    async fn what_others_propose_is_in_no_callers_name() {
+        let lab = Lab::new("here");
+        let sets = EngineSets::new(&lab.core);
+        let own = group(&["here", "a"]);
+        let asked = || create(&["here", "a"]);
+        let mine = sets.believed(&own, asked(), true).unwrap();
+        assert!(mine.draft.request.caller.is_some() && !mine.draft.promised);
+        let theirs = sets.believed(&own, asked(), false).unwrap();
+        assert!(theirs.draft.request.caller.is_none());
+    }
+}
